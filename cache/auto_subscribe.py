@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 
 import trio
 
-from cache.interfaces import ReadablePooledSession, ReadableUpstream
+from cache.readable_upstreams import ReadablePooledSession, ReadableUpstream
 from hub.link.call_interface import Program
 from hub.wire.jsonrpc import peek_object
 

@@ -20,8 +20,8 @@ from cache.cache_state import CacheState, for_everyone
 from cache.entry import CacheKey, DropCause, abilities_of, fresh_result, is_plain, stale_result
 from cache.fetch import Fetches
 from cache.flight import Flight, Released
-from cache.interfaces import ReadablePooledSession, ReadableUpstream
 from cache.memory import CachedEntry
+from cache.readable_upstreams import ReadablePooledSession, ReadableUpstream
 from cache.resource_index import is_trackable
 from config.diff import source_of
 from config.settings import CacheConfig, UpstreamConfig
@@ -79,7 +79,7 @@ class CacheListener:
 
 
 class ResourceCache:
-    """The cache of one hub; a `cache.interfaces.StoreListener`. `run` must be running."""
+    """The cache of one hub; a `cache.shared_store.StoreListener`. `run` must be running."""
 
     def __init__(
         self, config: CacheConfig, shared: "RedisStore | None" = None, *, clock: Callable[[], float] = current_time

@@ -1,5 +1,5 @@
 """Declarations of settings: the facts about one (`Setting`), a text that does not show itself (`Secret`), and the
-reading of what is declared.
+reading of what is declared, bounds of numbers among it.
 """
 
 import math
@@ -9,6 +9,8 @@ from typing import Annotated, Any, Final, Literal, get_args, get_origin, get_typ
 
 import msgspec
 from msgspec import Struct
+
+from config.errors import Problem
 
 
 class Setting(Struct, frozen=True, kw_only=True):
@@ -28,7 +30,7 @@ class Setting(Struct, frozen=True, kw_only=True):
     zero: str = ""
     """The meaning of 0, if it is a special one."""
     pattern: str = ""
-    """A regular expression for editors, anchored at the start; `loading.check` is stricter."""
+    """A regular expression for editors, anchored at the start; `loading.checks` are stricter."""
     expanded: bool = False
     """True if variables such as `${NAME}` are replaced."""
     path: bool = False
@@ -194,6 +196,15 @@ def secrets_of(values: Struct) -> Iterator[str]:
     """The texts of all secrets in a struct of `settings` and in its tables."""
     items = (each for _, _, value in leaves_of(values) for each in _items(value))
     return (each.reveal() for each in items if isinstance(each, Secret))
+
+
+def problems_of_bounds(values: Struct) -> Iterator[Problem]:
+    """Numbers beyond the bounds that their settings declare, in a struct of `settings` and in its tables."""
+    for keys, declared, value in leaves_of(values):
+        numbers = {keys: value} if declared.each is None else {(*keys, key): each for key, each in value.items()}
+        for path, number in numbers.items():
+            if why := flaw_in_bounds(number, declared.each or declared.setting):
+                yield Problem(path, why)
 
 
 MAX_WHOLE: Final = (1 << 63) - 1

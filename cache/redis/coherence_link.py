@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from cache.interfaces import StoreListener, StoreUnreachable
 from cache.redis.bus import BEAT_S, Bus
 from cache.redis.health import StoreHealth
 from cache.redis.layout import INVALIDATE, MAX_DELETED, CommandRefused, Layout, ValueSealer, look_up_command
 from cache.redis.url import StoreAddress
+from cache.shared_store import StoreListener, StoreUnreachable
 from hub.link.backoff import ExponentialBackoff, jitter
 from hub.link.fault_isolation import FaultLog
 from hub.link.module_loading import load

@@ -25,10 +25,10 @@ from coredis import exceptions as errors
 from coredis.connection import BaseConnection, TCPLocation
 from coredis.exceptions import ConnectionError as Lost
 
-from cache.interfaces import StoreUnreachable
 from cache.redis.layout import CommandRefused
 from cache.redis.resp3_decoder import Resp3Decoder
 from cache.redis.url import StoreAddress
+from cache.shared_store import StoreUnreachable
 from hub.link.sync_primitives import DirtyFlag
 from hub.wire.printable import printable
 

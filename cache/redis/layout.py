@@ -21,7 +21,7 @@ from hashlib import blake2b, sha256
 from pathlib import Path
 from typing import Final
 
-from cache.interfaces import StoreUnreachable
+from cache.shared_store import StoreUnreachable
 from hub.link.sealing import Cipher, join_apart
 from hub.wire.uri_hierarchy import parents
 from hub.wire.uri_spellings import normalize

@@ -5,9 +5,9 @@ from typing import Any, Final, NamedTuple
 
 import trio
 
-from cache.interfaces import MAX_FACT_BYTES, StoreUnreachable
 from cache.redis.coherence_link import StoreLink
 from cache.redis.layout import READ, SWAP, CommandRefused, time_of
+from cache.shared_store import MAX_FACT_BYTES, StoreUnreachable
 from hub.link.sealing import OVERHEAD_BYTES
 
 FACT_S: Final = 0.5
@@ -31,7 +31,7 @@ class _Found(NamedTuple):
 
 
 class SharedFacts:
-    """A `cache.interfaces.Directory`. A value that no hub wrote counts as none, and `swap` does not replace it.
+    """A `cache.shared_store.Directory`. A value that no hub wrote counts as none, and `swap` does not replace it.
 
     While the sealing key is being replaced, a name has one place for each key, and hubs look in both. So each value
     says when it expires, and the one that expires last is the newest. A `get` copies it to the place where this hub

@@ -13,11 +13,11 @@ import trio
 from msgspec import Raw, Struct
 
 from cache.entry import EVERYONE, Entry
-from cache.interfaces import ReadTicket, StoreListener, StoreUnreachable
 from cache.redis.coherence_link import StoreLink
 from cache.redis.layout import HASH_TTL_S, CommandRefused, ValueSealer, look_up_command, time_of
 from cache.redis.shared_facts import SharedFacts
 from cache.redis.url import address_of, require_client
+from cache.shared_store import ReadTicket, StoreListener, StoreUnreachable
 from cache.statistics import StoreStatistics
 from config.settings import CacheConfig
 from hub.link.sealing import OVERHEAD_BYTES

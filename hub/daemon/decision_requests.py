@@ -7,8 +7,10 @@ user's affair.
 
 import logging
 import os
+import re
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 import trio
@@ -20,7 +22,7 @@ from hub.control.pin_messages import PinnedServer
 from hub.control.server import asker
 from hub.link.bounded_dict import BoundedDict
 from hub.link.hub_errors import Executed, HubError, UpstreamUnavailable
-from hub.linux.processes import Process, find_process
+from hub.linux.processes import PROC, Process, ancestors, find_process, find_stat
 from hub.linux.socket_tables import find_clients
 from hub.rules.fingerprints import key_of
 from hub.wire.mcp import Kind
@@ -29,7 +31,6 @@ if TYPE_CHECKING:
     from hub.rules.approvals.approvals import Approvals
 
 log = logging.getLogger("hubd")
-
 MAX_CLIENTS: Final = 256
 """Programs that are remembered."""
 MIN_NAME: Final = 6
@@ -170,8 +171,6 @@ class DecisionRequests:
                 self._clients.put(each, None)
 
     async def _why_no_person(self) -> str:
-        from hub.sign_in.connection_owner import why_nobody_knows
-
         process = find_process(asker.get())
         return await why_no_person(self._shims(), tuple(self._clients)) or (
             "" if process is None else await trio.to_thread.run_sync(why_nobody_knows, process)
@@ -181,8 +180,69 @@ class DecisionRequests:
 async def why_no_person(shims: Iterable[Process], hosts: Iterable[Process] = ()) -> str:
     """The reason why a program of a host or a server may be asking; "": it is a person. `shims` as in
     `DecisionRequests`; `hosts`: those without."""
-    from hub.sign_in.connection_owner import why_of_a_host
-
     pid, attached = asker.get(), tuple(shims)
     look = partial(why_of_a_host, find_process(pid), attached, os.getpid(), hosts=hosts)
     return await trio.to_thread.run_sync(look)
+
+
+SHELLS: Final = re.compile("sh|ash|bash|dash|fish|ksh|mksh|zsh|env|npm|npx|uvx|timeout|nice|setsid")
+"""Programs that only start another one."""
+_FIRST = (
+    "systemd|init|launchd|openrc-init|runit|runsvdir|s6-svscan|dinit|tini|dumb-init|docker-init|catatonit|supervisord"
+)
+ADOPTERS: Final = re.compile(_FIRST)
+"""Programs below which others come whose parents have ended."""
+SERVICE_MANAGERS: Final = re.compile(f"{_FIRST}|sshd|tmux|screen|login")
+"""Programs that start everything of a user, and so say nothing of who asked."""
+
+
+def why_of_a_host(
+    asker: Process | None, shims: Iterable[Process], daemon: int, proc: Path = PROC, *, hosts: Iterable[Process] = ()
+) -> str:
+    """The reason why `asker` may be a program of a host, or of a server, for the log: it descends from what started one
+    of the attached `shims`, or from the hub itself; or it cannot be told. "": it is none.
+
+    `shims` and `hosts`, which need no shim, are those that were there when they attached: a number of one that has
+    ended may be anybody's."""
+    if asker is None:
+        return "it cannot be told which process asks"
+    if find_process(asker.pid, proc) != asker:
+        return f"process {asker.pid}, which asked, has ended"
+    starters = {_starter(shim, proc): shim.pid for shim in shims}
+    starters |= {each.pid: each.pid for each in hosts if _is_host(each, proc)}
+    for pid in (asker.pid, *ancestors(asker.pid, proc)):
+        if pid in starters:
+            return f"process {asker.pid} is below process {pid}, which attached a host by process {starters[pid]}"
+        if pid == daemon and pid != 1:
+            return f"process {asker.pid} is below the hub"
+    return ""
+
+
+def why_nobody_knows(asker: Process, proc: Path = PROC) -> str:
+    """The reason why it cannot be told who started `asker`: it has no terminal of its own, and whoever did has ended.
+    "": it can."""
+    above = (asker.pid, *ancestors(asker.pid, proc))
+    own, *others = (find_stat(pid, proc) for pid in above)
+    starter = next((each for each in others if each is not None and not SHELLS.fullmatch(each.name)), None)
+    if own is None or starter is None or not (starter.pid == 1 or ADOPTERS.fullmatch(starter.name)):
+        return ""
+    is_at_terminal = own.terminal and own.session in above
+    return "" if is_at_terminal else f"process {asker.pid} has no terminal, and what started it has ended"
+
+
+def _is_host(process: Process, proc: Path) -> bool:
+    """True if a process still is that one, and one that hosts are."""
+    found = find_stat(process.pid, proc)
+    return found is not None and found.began == process.began and not SERVICE_MANAGERS.fullmatch(found.name)
+
+
+def _starter(shim: Process, proc: Path) -> int | None:
+    """The program that attached a host by `shim`: its parent, or the next above that is no shell."""
+    if find_process(shim.pid, proc) != shim:
+        return None
+    for pid in ancestors(shim.pid, proc):
+        if (found := find_stat(pid, proc)) is None or pid == 1 or SERVICE_MANAGERS.fullmatch(found.name):
+            return None
+        if not SHELLS.fullmatch(found.name):
+            return pid
+    return None

@@ -11,10 +11,10 @@ from typing import Final
 
 from msgspec import Struct, structs
 
-from config.errors import ConfigError, Diagnostic, Problem
+from config.errors import ConfigError, Diagnostic
 from config.hub_paths import tokens_path
 from config.loading.assemble import Loaded, for_several, load_all
-from config.loading.checks.hub import check_hub
+from config.loading.checks.hub import problems_of_hub
 from config.loading.checks.profiles import warnings_of_unread
 from config.references import Reference, Values, references_in_profiles, with_values
 from config.secrets.keyring import PATIENCE_S
@@ -102,10 +102,8 @@ def _let_others_in(tokens: Path) -> bool:
 
 def check(config: HubConfig) -> HubConfig:
     """Check that the hub's own settings fit together; return `config`. Raises: ConfigError, if they do not."""
-    try:
-        check_hub(config)
-    except Problem as problem:
-        raise ConfigError(f"{'.'.join(problem.keys)}: {problem}") from None
+    for problem in problems_of_hub(config):
+        raise ConfigError(f"{'.'.join(problem.keys)}: {problem}")
     return config
 
 

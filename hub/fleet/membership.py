@@ -1,6 +1,6 @@
 """Membership of the fleet: which hubs of one configuration and one sealing key are running.
 
-Each hub registers in a directory that the hubs share, a small fact per name (`cache.interfaces.Directory`):
+Each hub registers in a directory that the hubs share, a small fact per name (`cache.shared_store.Directory`):
 
     replica/RUN       the address of that run of a hub; gone within `LIVES_S` after the hub
     replicas          the runs that may exist: a directory cannot be listed
@@ -20,7 +20,7 @@ import msgspec
 import trio
 from msgspec import Struct, structs
 
-from cache.interfaces import Directory, StoreUnreachable
+from cache.shared_store import Directory, StoreUnreachable
 from hub.control.answers import PeerRow, ReplicaStatus
 from hub.link.fault_isolation import FaultLog
 from upstreams.transports.http.tcp_connection import parse_url

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 import trio
 
-from cache.interfaces import StoreUnreachable
+from cache.shared_store import StoreUnreachable
 from hub.bridge.request_state import RequestStates
 from hub.bridge.tasks.polled_tasks import TaskHandles
 from hub.downstream.http.durable_sessions import DurableSessions

@@ -24,7 +24,7 @@ from typing import Final
 import trio
 from msgspec import Struct
 
-from cache.interfaces import Directory, StoreUnreachable
+from cache.shared_store import Directory, StoreUnreachable
 from hub.bridge.request_state import RequestStates, state_of
 from hub.bridge.tasks.polled_tasks import MAX_TOLD, TaskHandles
 from hub.downstream.http.durable_sessions import DurableSessions

@@ -8,13 +8,11 @@ a container's proxy) it is the relay's uid, so of `ssh -L` that of the login.
 A hub cannot tell where there is no such file, in a user namespace (strangers are 65534 there, all of them), and as root
 or nobody, which most things in a container are, and relays that bring connections of others: it is `blind` then, and
 knows no more than that the browser is not one that a server of its own has started.
-
-Programs that the hub's servers or hosts have started are told by their descent: the processes above them.
 """
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from enum import Enum
 from functools import partial
 from pathlib import Path
@@ -22,7 +20,7 @@ from typing import Final
 
 import trio
 
-from hub.linux.processes import PROC, Process, ancestors, find_process, find_stat, is_below
+from hub.linux.processes import PROC, is_below
 from hub.linux.socket_peers import has_all_users
 from hub.linux.socket_tables import find_peer
 from hub.net.request_and_response import Ends, HttpRequest
@@ -97,66 +95,3 @@ def is_from_here(request: HttpRequest) -> bool:
 def is_forwarded(headers: Mapping[str, str]) -> bool:
     """True if a request says that it came through a proxy."""
     return any(name in FORWARDED or name.startswith(("x-forwarded-", "cf-")) for name in headers)
-
-
-SHELLS: Final = re.compile("sh|ash|bash|dash|fish|ksh|mksh|zsh|env|npm|npx|uvx|timeout|nice|setsid")
-"""Programs that only start another one."""
-_FIRST = (
-    "systemd|init|launchd|openrc-init|runit|runsvdir|s6-svscan|dinit|tini|dumb-init|docker-init|catatonit|supervisord"
-)
-ADOPTERS: Final = re.compile(_FIRST)
-"""Programs below which others come whose parents have ended."""
-SERVICE_MANAGERS: Final = re.compile(f"{_FIRST}|sshd|tmux|screen|login")
-"""Programs that start everything of a user, and so say nothing of who asked."""
-
-
-def why_of_a_host(
-    asker: Process | None, shims: Iterable[Process], daemon: int, proc: Path = PROC, *, hosts: Iterable[Process] = ()
-) -> str:
-    """The reason why `asker` may be a program of a host, or of a server, for the log: it descends from what started one
-    of the attached `shims`, or from the hub itself; or it cannot be told. "": it is none.
-
-    `shims` and `hosts`, which need no shim, are those that were there when they attached: a number of one that has
-    ended may be anybody's."""
-    if asker is None:
-        return "it cannot be told which process asks"
-    if find_process(asker.pid, proc) != asker:
-        return f"process {asker.pid}, which asked, has ended"
-    starters = {_starter(shim, proc): shim.pid for shim in shims}
-    starters |= {each.pid: each.pid for each in hosts if _is_host(each, proc)}
-    for pid in (asker.pid, *ancestors(asker.pid, proc)):
-        if pid in starters:
-            return f"process {asker.pid} is below process {pid}, which attached a host by process {starters[pid]}"
-        if pid == daemon and pid != 1:
-            return f"process {asker.pid} is below the hub"
-    return ""
-
-
-def why_nobody_knows(asker: Process, proc: Path = PROC) -> str:
-    """The reason why it cannot be told who started `asker`: it has no terminal of its own, and whoever did has ended.
-    "": it can."""
-    above = (asker.pid, *ancestors(asker.pid, proc))
-    own, *others = (find_stat(pid, proc) for pid in above)
-    starter = next((each for each in others if each is not None and not SHELLS.fullmatch(each.name)), None)
-    if own is None or starter is None or not (starter.pid == 1 or ADOPTERS.fullmatch(starter.name)):
-        return ""
-    is_at_terminal = own.terminal and own.session in above
-    return "" if is_at_terminal else f"process {asker.pid} has no terminal, and what started it has ended"
-
-
-def _is_host(process: Process, proc: Path) -> bool:
-    """True if a process still is that one, and one that hosts are."""
-    found = find_stat(process.pid, proc)
-    return found is not None and found.began == process.began and not SERVICE_MANAGERS.fullmatch(found.name)
-
-
-def _starter(shim: Process, proc: Path) -> int | None:
-    """The program that attached a host by `shim`: its parent, or the next above that is no shell."""
-    if find_process(shim.pid, proc) != shim:
-        return None
-    for pid in ancestors(shim.pid, proc):
-        if (found := find_stat(pid, proc)) is None or pid == 1 or SERVICE_MANAGERS.fullmatch(found.name):
-            return None
-        if not SHELLS.fullmatch(found.name):
-            return pid
-    return None

@@ -3,7 +3,7 @@
 import pytest
 import trio
 
-from cache.interfaces import ReadTicket
+from cache.shared_store import ReadTicket
 from hub.wire.jsonrpc import Result
 from hub.wire.mcp import MODERN
 from tests.support.cache_upstream import Host, Served, read_of, reads_of

@@ -5,7 +5,7 @@ import trio.testing
 from msgspec import Raw
 
 from cache.entry import Entry
-from cache.interfaces import ReadTicket
+from cache.shared_store import ReadTicket
 from cache.statistics import StoreStatistics
 from hub.wire.mcp import MODERN
 from tests.support.cache_upstream import Host, Served, read_of, reads_of

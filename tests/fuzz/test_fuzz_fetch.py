@@ -15,11 +15,12 @@ import pytest
 import trio
 
 from tests.fuzz.mutation import damaged
-from upstreams.fetch.connection import ProxyRefusal, open_tunnel
-from upstreams.fetch.contract import Allowed, FetchFailed, read_json_object
 from upstreams.fetch.fetcher import MAX_BODY_BYTES, Fetcher
 from upstreams.fetch.guard import Standing, is_loopback, standing
 from upstreams.fetch.proxies import Proxy, ProxyUnusable, proxy_for
+from upstreams.fetch.proxy_tunnel import ProxyRefusal, open_tunnel
+from upstreams.fetch.strict_json import read_json_object
+from upstreams.fetch.terms_and_answers import Allowed, FetchFailed
 
 COUNT = int(os.environ.get("HUBD_FUZZ", "300"))
 

@@ -17,7 +17,7 @@ from config.security_settings import UpstreamOAuth
 from config.setting_declarations import Secret
 from tests.fuzz.mutation import damaged
 from tests.support.scripted_web import ScriptedWeb
-from upstreams.fetch.contract import Fetched
+from upstreams.fetch.terms_and_answers import Fetched
 from upstreams.oauth.client_metadata import BadRegistration, read_registration
 from upstreams.oauth.discovery.challenge import fits, is_scope, parse_challenges
 from upstreams.oauth.discovery.discover import discover

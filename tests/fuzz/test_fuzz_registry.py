@@ -13,7 +13,7 @@ from config.registry.slots import NotRunnable, Piece, all_asked
 from config.registry.ways_to_run import ways_of
 from tests.fuzz.mutation import damaged
 from tests.support.registry_entries import EXAMPLES, absolute
-from upstreams.fetch.contract import read_json_object
+from upstreams.fetch.strict_json import read_json_object
 
 COUNT = int(os.environ.get("HUBD_FUZZ", "300"))
 OFFICIAL = {"io.modelcontextprotocol.registry/official": {"status": "active", "isLatest": True}}

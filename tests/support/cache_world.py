@@ -122,7 +122,7 @@ class Spy:
 
 
 class Overheard:
-    """Passes on what other hubs tell one hub, and notes it. Satisfies `cache.interfaces.StoreListener`."""
+    """Passes on what other hubs tell one hub, and notes it. Satisfies `cache.shared_store.StoreListener`."""
 
     def __init__(self, reads: ResourceCache, spies: dict[str, Spy]) -> None:
         self.reads = reads

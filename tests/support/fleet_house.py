@@ -15,7 +15,7 @@ from typing import Any
 import trio
 import trio.testing
 
-from cache.interfaces import StoreUnreachable
+from cache.shared_store import StoreUnreachable
 from config.remembered_facts import Memory
 from config.settings import HubConfig, UpstreamConfig
 from hub.app import Hub

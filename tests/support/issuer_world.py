@@ -6,7 +6,7 @@ import time
 import trio
 
 from tests.support.oauth.bad_tokens import Keys, jwk_ec, tokens
-from upstreams.fetch.contract import Fetched
+from upstreams.fetch.terms_and_answers import Fetched
 
 URL, OTHER, HUB = "https://as.example/realms/team", "https://other.example", "https://hub.example.com/mcp"
 NOW = int(time.time())  # noqa: TID251  # made once: tokens say when they end

@@ -1,4 +1,4 @@
-"""A store that several hubs share, in memory and late: it keeps all the promises of `cache.interfaces` and no
+"""A store that several hubs share, in memory and late: it keeps all the promises of `cache.shared_store` and no
 others.
 """
 
@@ -7,8 +7,8 @@ from random import Random
 import trio
 
 from cache.entry import EVERYONE, Entry
-from cache.interfaces import ReadTicket, StoreListener
 from cache.resource_index import is_trackable
+from cache.shared_store import ReadTicket, StoreListener
 from hub.wire.uri_hierarchy import parents
 
 

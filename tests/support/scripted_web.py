@@ -6,8 +6,8 @@ from typing import Any
 
 import trio
 
-from upstreams.fetch.contract import Allowed, Fetched, FetchFailed
 from upstreams.fetch.guard import judge_url
+from upstreams.fetch.terms_and_answers import Allowed, Fetched, FetchFailed
 
 Answer = dict[str, Any] | int | str | bytes | Fetched | Exception
 """A JSON object, a status without a body, a page of HTML, a body of a 200, a whole answer, or none."""

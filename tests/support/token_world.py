@@ -12,7 +12,7 @@ from config.setting_declarations import Secret
 from config.settings import UpstreamConfig
 from hub.link.call_interface import OWNER
 from hub.link.sealing import Keys
-from upstreams.fetch.contract import Allowed, Fetched, FetchFailed
+from upstreams.fetch.terms_and_answers import Allowed, Fetched, FetchFailed
 from upstreams.oauth.accounts import Accounts
 from upstreams.oauth.model import AuthorizationServer, Grant, GrantKey, OAuthClient
 from upstreams.oauth.store.grant_store import GrantStore

@@ -19,10 +19,10 @@ from weakref import WeakValueDictionary
 import msgspec
 import trio
 
-from upstreams.fetch import connection
-from upstreams.fetch.contract import Allowed, Fetched, FetchFailed, Resolve
+from upstreams.fetch import connection, proxy_tunnel
 from upstreams.fetch.guard import FetchTarget, IsOwnListener, judge_addresses, judge_behind_proxy, judge_url
 from upstreams.fetch.proxies import Proxy, ProxyUnusable, proxy_for
+from upstreams.fetch.terms_and_answers import Allowed, Fetched, FetchFailed, Resolve
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -146,6 +146,6 @@ class Fetcher:
         if not isinstance(way := await self._find_way(target, allowed), Proxy):
             return await connection.connect(self.dial, way, target.port, target.origin)
         try:
-            return await connection.connect_via(way, tls, target.host, target.port)
-        except connection.ProxyRefusal as error:
+            return await proxy_tunnel.connect_via(way, tls, target.host, target.port)
+        except proxy_tunnel.ProxyRefusal as error:
             raise FetchFailed(f"{target.origin} cannot be reached: {error}") from None

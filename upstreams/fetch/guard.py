@@ -17,7 +17,7 @@ from urllib.parse import SplitResult, quote, urlsplit
 
 from msgspec import Struct
 
-from upstreams.fetch.contract import Allowed, FetchFailed
+from upstreams.fetch.terms_and_answers import Allowed, FetchFailed
 
 Address = IPv4Address | IPv6Address
 

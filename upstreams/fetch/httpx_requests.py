@@ -15,8 +15,8 @@ import httpx
 
 from hub.wire.mcp import HUB_NAME, HUBD_VERSION
 from upstreams.fetch.connection import Wire
-from upstreams.fetch.contract import Fetched, FetchFailed
 from upstreams.fetch.guard import FetchTarget
+from upstreams.fetch.terms_and_answers import Fetched, FetchFailed
 
 _OWN: Final = {"user-agent": f"{HUB_NAME}/{HUBD_VERSION}", "accept-encoding": "identity", "connection": "close"}
 

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from config.errors import quote_toml
 from config.security_settings import OAuthConfig, UpstreamOAuth
-from upstreams.fetch.contract import Fetched, FetchFailed
 from upstreams.fetch.fetcher import Fetcher
+from upstreams.fetch.terms_and_answers import Fetched, FetchFailed
 from upstreams.oauth import client_metadata, model
 from upstreams.oauth.discovery.discover import allowance_for, check_available, sentence
 from upstreams.oauth.discovery.metadata import below

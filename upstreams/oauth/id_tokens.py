@@ -8,7 +8,7 @@ from base64 import urlsafe_b64decode
 from typing import Any, Final
 
 from config.setting_declarations import Secret
-from upstreams.fetch.contract import read_json_object
+from upstreams.fetch.strict_json import read_json_object
 from upstreams.oauth import model
 
 LEFT_S: Final = 30.0

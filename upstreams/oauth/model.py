@@ -15,7 +15,7 @@ from msgspec import Struct
 from config.security_settings import IdentityProvider, UpstreamOAuth
 from config.setting_declarations import Secret
 from config.settings import UpstreamConfig
-from upstreams.fetch.contract import Allowed
+from upstreams.fetch.terms_and_answers import Allowed
 
 
 class OAuthProblem(Exception):

@@ -12,7 +12,8 @@ from urllib.parse import parse_qsl
 from msgspec.structs import asdict, replace
 
 from config.setting_declarations import Secret
-from upstreams.fetch.contract import Fetched, read_json_object, retry_after_s
+from upstreams.fetch.strict_json import read_json_object
+from upstreams.fetch.terms_and_answers import Fetched, retry_after_s
 from upstreams.oauth import model
 from upstreams.oauth.discovery.peer_urls import address_of
 from upstreams.oauth.id_tokens import claims_of

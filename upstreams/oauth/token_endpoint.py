@@ -19,8 +19,8 @@ from msgspec.structs import replace
 
 from config.security_settings import UpstreamOAuth
 from config.setting_declarations import Secret
-from upstreams.fetch.contract import Allowed, Fetched, FetchFailed
 from upstreams.fetch.fetcher import Fetcher
+from upstreams.fetch.terms_and_answers import Allowed, Fetched, FetchFailed
 from upstreams.oauth import model
 from upstreams.oauth.token_answers import ID_JAG, read_id_jag, read_token_answer
 

@@ -4,20 +4,14 @@ from collections.abc import Iterator
 
 from config.errors import Problem
 from config.loading.checks.addresses import is_loopback, split_listen
-from config.loading.checks.bounds import problems_of_bounds
 from config.loading.checks.http_access import problems_of_access, warnings_of_access
 from config.loading.checks.oauth import problems_of_oauth_in_hub
 from config.loading.checks.profiles import problems_of_profiles
 from config.loading.checks.registries import problems_of_registries
 from config.loading.checks.rules import problems_of_hooks, problems_of_policy
 from config.loading.checks.sharing import problems_of_sharing, warnings_of_sharing
+from config.setting_declarations import problems_of_bounds
 from config.settings import HubConfig
-
-
-def check_hub(config: HubConfig) -> None:
-    """Raise the first problem of the hub's own settings."""
-    for problem in problems_of_hub(config):
-        raise problem
 
 
 def problems_of_hub(config: HubConfig) -> Iterator[Problem]:

@@ -8,14 +8,13 @@ from typing import Final, Literal
 from config.environment.variables_for_servers import mistakes
 from config.errors import Problem, needs_extra
 from config.loading.checks.addresses import is_plain, split_url
-from config.loading.checks.bounds import problems_of_bounds
 from config.loading.checks.names import problems_of_renames
 from config.loading.checks.oauth import problems_of_oauth
 from config.loading.checks.rules import problems_of_rules_of_server
 from config.name_globs import problem_of
 from config.references import NUL, blank_references, references_in
 from config.security_settings import Sandbox
-from config.setting_declarations import declarations, leaves_of, texts_of
+from config.setting_declarations import declarations, leaves_of, problems_of_bounds, texts_of
 from config.settings import UpstreamConfig
 
 HAS_SCHEMAS: Final = find_spec("jsonschema_rs") is not None

@@ -14,8 +14,8 @@ from config.registry import server_json
 from config.settings import LOOPBACK
 from hub.cli.context import EX_FAILED, CommandFailed
 from hub.cli.render.terminal import Screen
-from upstreams.fetch.contract import Allowed, Fetched, FetchFailed
 from upstreams.fetch.fetcher import Fetcher
+from upstreams.fetch.terms_and_answers import Allowed, Fetched, FetchFailed
 
 TIMEOUT_S: Final = 8.0
 SAY_AFTER_S: Final = 1.5

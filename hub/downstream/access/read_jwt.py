@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from upstreams.fetch.contract import read_json_object
+from upstreams.fetch.strict_json import read_json_object
 
 MAX_CHARS: Final = 16 << 10
 TYPES: Final = frozenset({"jwt", "at+jwt"})

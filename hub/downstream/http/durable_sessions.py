@@ -22,7 +22,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw, Struct, field, structs
 
-from cache.interfaces import MAX_FACT_BYTES
+from cache.shared_store import MAX_FACT_BYTES
 from config.remembered_facts import Memory
 from hub.catalog.view_names import View
 from hub.downstream.http.age_in_running_time import JournalClock

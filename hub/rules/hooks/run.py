@@ -16,8 +16,8 @@ from config.settings import LOOPBACK
 from hub.link.fair_limits import Places, Turn
 from hub.link.sync_primitives import Wakeup
 from hub.rules.hooks.messages import MAX_BYTES, HookFailed, Opinion, read_answer, read_exit
-from upstreams.fetch.contract import Allowed, FetchFailed
 from upstreams.fetch.fetcher import Fetcher
+from upstreams.fetch.terms_and_answers import Allowed, FetchFailed
 
 MAX_RUNNING: Final = 8
 """Questions that one hook answers at a time."""

@@ -5,10 +5,10 @@ import random
 import pytest
 import trio
 
-from cache.interfaces import StoreUnreachable
 from cache.redis.connection_pair import ConnectionPair
 from cache.redis.layout import look_up_command
 from cache.redis.url import StoreAddress
+from cache.shared_store import StoreUnreachable
 from tests.support.redis_server import Relay
 
 pytestmark = pytest.mark.real

@@ -6,7 +6,7 @@ import pytest
 import trio
 import trio.testing
 
-from cache.interfaces import StoreUnreachable
+from cache.shared_store import StoreUnreachable
 from tests.support.redis_server import RedisServer, Relay, Store, elapsed_ms, entry, redis_server, stores
 
 pytestmark = pytest.mark.real

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 import trio
 
-from cache.interfaces import ReadTicket
+from cache.shared_store import ReadTicket
 from tests.support.redis_server import SEALER, RedisServer, Store, entry, stores
 
 pytestmark = pytest.mark.real

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cache.interfaces import Directory
+from cache.shared_store import Directory
 from tests.support.redis_server import Store, stores
 
 pytestmark = [pytest.mark.real, pytest.mark.covers("SEC-87")]

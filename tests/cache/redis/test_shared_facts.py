@@ -3,7 +3,7 @@
 import pytest
 import trio
 
-from cache.interfaces import MAX_FACT_BYTES
+from cache.shared_store import MAX_FACT_BYTES
 from tests.support.redis_server import Relay, Store, stores
 
 pytestmark = pytest.mark.real

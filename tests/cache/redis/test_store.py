@@ -8,8 +8,8 @@ import trio
 import trio.testing
 
 from cache.entry import EVERYONE
-from cache.interfaces import StoreUnreachable
 from cache.redis.layout import MAX_FIELDS
+from cache.shared_store import StoreUnreachable
 from tests.support.debian import find
 from tests.support.redis_server import SEALER, Store, elapsed_ms, entry, redis_server, stores
 

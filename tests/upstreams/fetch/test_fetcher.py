@@ -19,8 +19,8 @@ from tests.support.authority import Authority
 from tests.support.http_peer import Handler, HttpPeer, PeerRequest, Talk, http_peer
 from tests.support.processes import free_port
 from tests.support.proxy_peer import proxy_peer
-from upstreams.fetch.contract import Allowed, Fetched, FetchFailed
 from upstreams.fetch.fetcher import MAX_BODY_BYTES, Fetcher
+from upstreams.fetch.terms_and_answers import Allowed, Fetched, FetchFailed
 
 NAME = "as.example"
 MINE = Allowed(private_hosts=frozenset({NAME}))

@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.tables import each_row
-from upstreams.fetch.contract import Allowed, FetchFailed
 from upstreams.fetch.guard import (
     MAX_ADDRESSES,
     FetchTarget,
@@ -21,6 +20,7 @@ from upstreams.fetch.guard import (
     literal,
     standing,
 )
+from upstreams.fetch.terms_and_answers import Allowed, FetchFailed
 
 NOBODY = Allowed()
 LOCAL = Allowed(private_hosts=frozenset({"127.0.0.1"}), loopback_http=True)

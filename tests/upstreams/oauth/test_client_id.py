@@ -8,7 +8,7 @@ from config.security_settings import OAuthConfig, UpstreamOAuth
 from config.setting_declarations import Secret
 from tests.support.scripted_web import ScriptedWeb, json_answer, timed_out
 from tests.upstreams.oauth.memory_clients import MemoryClients
-from upstreams.fetch.contract import Allowed, Fetched, FetchFailed
+from upstreams.fetch.terms_and_answers import Allowed, Fetched, FetchFailed
 from upstreams.oauth.client_id import ClientSearch, ClientWish
 from upstreams.oauth.model import (
     AuthorizationServer,

@@ -25,7 +25,7 @@ from tests.support.token_world import (
     error,
     tokens,
 )  # fmt: skip
-from upstreams.fetch.contract import Allowed, FetchFailed
+from upstreams.fetch.terms_and_answers import Allowed, FetchFailed
 from upstreams.oauth.model import Grant, OAuthClient, OAuthProblem, OAuthUnavailable
 from upstreams.oauth.token_endpoint import JWT_BEARER, TokenEndpoint
 

@@ -13,8 +13,8 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
 from config.security_settings import UpstreamOAuth
-from upstreams.fetch.contract import Allowed, Fetched, FetchFailed, retry_after_s
 from upstreams.fetch.fetcher import Fetcher
+from upstreams.fetch.terms_and_answers import Allowed, Fetched, FetchFailed, retry_after_s
 from upstreams.oauth import model
 from upstreams.oauth.discovery import metadata, peer_urls
 from upstreams.oauth.discovery.challenge import OFFLINE, fits, permit_scopes, readable_scopes

@@ -10,7 +10,7 @@ from urllib.parse import unquote_plus
 from config.errors import dot_keys, quote_toml
 from config.secrets.masks import mask_url
 from config.security_settings import OWN_PARAMETERS, UpstreamOAuth
-from upstreams.fetch.contract import Allowed
+from upstreams.fetch.terms_and_answers import Allowed
 from upstreams.oauth.discovery import peer_urls
 from upstreams.oauth.discovery.challenge import pick_scopes
 from upstreams.oauth.discovery.peer_urls import Address, show_url

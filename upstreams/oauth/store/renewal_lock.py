@@ -4,7 +4,6 @@ The loop never waits for a lock. The file of a lock also tells, beyond the death
 begun: a request was sent, and its answer is not kept yet. Whoever finds that knows that the answer may be lost.
 """
 
-
 import fcntl
 import os
 from collections.abc import AsyncIterator

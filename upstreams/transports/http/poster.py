@@ -13,8 +13,8 @@ import trio
 from hub.link import hub_errors
 from hub.link.rate_limits import ReadPace
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Response, decode, encode, is_batch, peek_object
-from upstreams.fetch.connection import refusal
-from upstreams.fetch.contract import retry_after_s
+from upstreams.fetch.proxy_tunnel import refusal
+from upstreams.fetch.terms_and_answers import retry_after_s
 from upstreams.session_contract import StatusError
 from upstreams.transports.http.answer_stream import AnswerStream, OnMessage, pick, pick_of_batch
 from upstreams.transports.http.client import BegunRequest, HttpClient, HttpReply

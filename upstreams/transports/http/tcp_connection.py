@@ -17,7 +17,7 @@ from trio.lowlevel import wait_readable, wait_writable
 
 from hub.link.channel import descriptor, rest_of, watch_peer
 from hub.linux.socket_watch import socket_watch
-from upstreams.fetch import connection
+from upstreams.fetch import connection, proxy_tunnel
 from upstreams.fetch.guard import FetchTarget, target_of
 from upstreams.fetch.proxies import Proxy, proxy_for
 
@@ -235,13 +235,13 @@ async def connect(url: Url, tls: ssl.SSLContext | None = None, *, within_s: floa
             if url.proxy is None:
                 stream = await trio.open_tcp_stream(url.host, url.port)
             elif url.secure:
-                stream = await connection.connect_via(url.proxy, tls or connection.system_trust(), url.host, url.port)
+                stream = await proxy_tunnel.connect_via(url.proxy, tls or connection.system_trust(), url.host, url.port)
             else:
-                stream = await connection.reach(url.proxy, tls or connection.system_trust())
+                stream = await proxy_tunnel.reach(url.proxy, tls or connection.system_trust())
     except trio.TooSlowError:
         way = "" if url.proxy is None else f" through the proxy {url.proxy.authority}"
         raise CannotConnect(f"no connection{way} within {within_s:.0f} seconds") from None
-    except connection.ProxyRefusal as error:
+    except proxy_tunnel.ProxyRefusal as error:
         raise CannotConnect(str(error)) from None
     except (OSError, ValueError) as error:
         raise CannotConnect(connection.reason(error)) from None

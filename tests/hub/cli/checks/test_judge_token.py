@@ -15,7 +15,7 @@ from tests.support.commands import run_hubd
 from tests.support.issuer_world import BY_NAME, HUB, KEYS, NOW, OTHER, TOKENS, URL, World
 from tests.support.oauth.bad_tokens import tokens
 from tests.support.processes import HUBD, own_directories
-from upstreams.fetch.contract import FetchFailed
+from upstreams.fetch.terms_and_answers import FetchFailed
 
 OWN = "o" * 43
 TEAM, PARTNER = AccessIssuer(name="team", issuer=URL), AccessIssuer(name="partner", issuer=OTHER)

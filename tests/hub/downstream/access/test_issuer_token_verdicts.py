@@ -17,7 +17,7 @@ from hub.link.call_interface import Identity
 from hub.net.request_and_response import EarlyReply, HttpRequest
 from tests.support.issuer_world import BY_NAME, HUB, KEYS, NOW, OTHER, TOKENS, URL, World
 from tests.support.oauth.bad_tokens import Keys, jwk_ec, tokens
-from upstreams.fetch.contract import Fetched, FetchFailed
+from upstreams.fetch.terms_and_answers import Fetched, FetchFailed
 
 TEAM = AccessIssuer(name="team", issuer=URL)
 PARTNER = AccessIssuer(name="partner", issuer=OTHER)

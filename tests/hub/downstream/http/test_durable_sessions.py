@@ -8,7 +8,7 @@ import pytest
 import trio
 import trio.testing
 
-from cache.interfaces import MAX_FACT_BYTES
+from cache.shared_store import MAX_FACT_BYTES
 from config.remembered_facts import Memory
 from config.security_settings import Profile
 from hub.catalog.profiles.profile_choice import ProfileChoice

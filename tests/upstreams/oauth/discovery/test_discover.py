@@ -4,7 +4,7 @@ import pytest
 
 from config.security_settings import UpstreamOAuth
 from tests.support.scripted_web import ScriptedWeb, json_answer, timed_out
-from upstreams.fetch.contract import Allowed, Fetched
+from upstreams.fetch.terms_and_answers import Allowed, Fetched
 from upstreams.oauth.discovery.discover import allowance_for, discover
 from upstreams.oauth.model import AuthorizationServer, Challenge, Discovery, NoSignIn, OAuthProblem, OAuthUnavailable
 

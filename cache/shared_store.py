@@ -1,6 +1,4 @@
-"""Interfaces of the cache: to the upstreams, and to a store that several hubs share.
-
-`upstreams` satisfies what the cache needs of them; `cache.redis.store` is the store, in Redis or Valkey.
+"""A store that several hubs share, as the cache sees it; `cache.redis.store` is one, in Redis or Valkey.
 
 Everything in the store may be lost. Before a hub reads an upstream, it gets a `Ticket` from the store: the state of all
 invalidations at that moment. An entry put under a ticket is found only while nothing that it depends on was invalidated
@@ -10,52 +8,6 @@ since, by any hub. So the result of a read that spans an invalidation is put whe
 from typing import Final, Protocol
 
 from msgspec import Struct
-
-from hub.link.call_interface import Caller, Program, Tenant, Upstream
-from hub.wire.mcp import Era
-
-
-class WatchedSubscriptions(Protocol):
-    """Subscriptions of one session, as in `upstreams.subscriptions.session_subscriptions`."""
-
-    async def observe(self, uri: str, reader: Program) -> bool:
-        """Subscribe for the hub itself, on behalf of the program `reader`; False: the upstream refused.
-
-        Sets no deadline. Cancellation: the subscription is still wanted.
-        """
-
-    def is_observed(self, uri: str) -> bool:
-        """True if changes are reported to the hub now."""
-
-    def neglect(self, uri: str) -> None:
-        """Give up the hub's own subscription."""
-
-
-class ReadableSession(Protocol):
-    """A conversation with an upstream."""
-
-    era: Era
-
-
-class ReadablePooledSession(Protocol):
-    """A session and its owner, as in `upstreams.sessions.pooled_session`. Hashable by identity."""
-
-    tenant: Tenant | None
-    """The host that owns it; None: hosts share it."""
-
-    @property
-    def session(self) -> ReadableSession: ...
-
-    @property
-    def subscriptions(self) -> WatchedSubscriptions: ...
-
-
-class ReadableUpstream(Upstream, Protocol):
-    """One upstream, as in `upstreams.upstream`."""
-
-    def session_for(self, caller: Caller) -> ReadablePooledSession | None:
-        """The open session that serves `caller` now; None: not known. Raises nothing."""
-
 
 MAX_FACT_BYTES: Final = 256 << 10
 """Bytes of a value in a `Directory`; longer values are not found. The largest are the settings of sessions."""

@@ -2,7 +2,8 @@
 
 import pytest
 
-from upstreams.fetch.contract import MAX_DEPTH, Fetched, read_json_object
+from upstreams.fetch.strict_json import MAX_DEPTH, read_json_object
+from upstreams.fetch.terms_and_answers import Fetched
 
 
 def test_an_answer_does_not_show_what_is_in_it():

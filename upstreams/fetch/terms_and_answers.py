@@ -1,60 +1,15 @@
-"""Contract of guarded requests: the terms of one, its answer, how JSON in that is read, and why there was none. Pure.
+"""Terms of guarded requests, their answers, and why there was none. Pure."""
 
-Documents in answers decide where secrets go, so a JSON object is read strictly (RFC 8259, I-JSON): what two parsers
-could read differently is not read at all, and a second member of the same name is no detail.
-"""
-
-import json
-import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from email.utils import parsedate_to_datetime
-from typing import Any, Final
+from typing import Any
 
 from msgspec import Struct
 
-from config.loading.text_limits import is_deep
+from upstreams.fetch.strict_json import read_json_object
 
-MAX_DEPTH: Final = 32
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 """The addresses of a host, as texts; raises OSError if there are none."""
-
-
-def read_json_object(data: bytes) -> dict[str, Any] | None:
-    """The object in `data`; None if it is no UTF-8, no JSON, no object, or deeper than `MAX_DEPTH`, and for members of
-    the same name, NaN, numbers beyond a double, and half surrogate pairs."""
-    try:
-        value = _decode(data.decode())
-        if not isinstance(value, dict) or is_deep(value, MAX_DEPTH):
-            return None
-        json.dumps(value, ensure_ascii=False).encode()  # fails for half a surrogate pair
-    except (ValueError, RecursionError):
-        return None
-    return value
-
-
-def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    members = dict(pairs)
-    if len(members) != len(pairs):
-        raise ValueError("two members of the same name")
-    return members
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    if not math.isfinite(number):
-        raise ValueError("no number of JSON, or one beyond a double")
-    return number
-
-
-def _finite_int(text: str) -> int:
-    if len(text) > 309:
-        raise ValueError("a number beyond a double")
-    return int(text)
-
-
-_decode: Final = json.JSONDecoder(
-    object_pairs_hook=_members, parse_constant=_finite, parse_float=_finite, parse_int=_finite_int
-).decode
 
 
 def retry_after_s(headers: Mapping[str, str], longest_s: float, now: float | None = None) -> float | None:

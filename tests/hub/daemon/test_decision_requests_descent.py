@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from hub.daemon.decision_requests import why_nobody_knows, why_of_a_host
 from hub.linux.processes import Process, find_process, is_below
 from hub.linux.socket_tables import find_clients
-from hub.sign_in.connection_owner import why_nobody_knows, why_of_a_host
 
 MANAGER, DAEMON, HOST, SHELL, SHIM, SERVER, TERMINAL, ASKER = 1, 10, 20, 21, 22, 30, 40, 50
 
