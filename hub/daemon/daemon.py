@@ -36,7 +36,7 @@ from hub.daemon.live.call_requests import CallRequests
 from hub.daemon.logs.handlers import FaultCounter, reopen
 from hub.daemon.logs.setup import HubLog
 from hub.daemon.loop_stalls import LoopWatchdog
-from hub.daemon.memory import calm_collector, keep_trim
+from hub.daemon.process_memory import calm_collector, keep_trim
 from hub.daemon.reload import Reloader
 from hub.daemon.sign_in_parts import SignInParts
 from hub.daemon.sign_in_requests import SignInRequests

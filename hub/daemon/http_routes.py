@@ -4,7 +4,7 @@
     GET, HEAD  /         one page of plain text for people                   no token
     GET, HEAD  /oauth/begin/TICKET, /oauth/done/ID, /oauth/client.json       no token
     GET        /oauth/callback, /oauth/callback/N                            no token
-               sign-ins of people at servers (`hub.sign_in.web`)
+               sign-ins of people at servers (`hub.sign_in.browser_answers`)
     GET        /healthz  200                                                 token
     GET, HEAD  /.well-known/oauth-protected-resource, and that with /mcp or /mcp/NAME behind it
                          200, metadata; only with auth = "oauth"             no token

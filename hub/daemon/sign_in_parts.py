@@ -87,7 +87,7 @@ def _find_in_keyring(keyring: SystemKeyring) -> str:
 OF_CREDENTIALS: Final = ("upstreams.fetch.fetcher", "upstreams.oauth.accounts", "upstreams.oauth.store.private_folder")
 OF_THE_FLOW: Final = (
     "hub.sign_in.connection_owner",
-    "hub.sign_in.web",
+    "hub.sign_in.browser_answers",
     "hub.sign_in.authorization_servers",
     "upstreams.oauth.renewal",
     "upstreams.oauth.store.grant_store",
@@ -182,8 +182,8 @@ class SignInParts:
     def sign_ins(self) -> "SignIns":
         """The flow."""
         from hub.sign_in.authorization_servers import AuthorizationServers, Surroundings
+        from hub.sign_in.browser_answers import make_sign_ins
         from hub.sign_in.connection_owner import ConnectionOwners
-        from hub.sign_in.web import make_sign_ins
 
         around = Surroundings(
             config=lambda: self.hub.config,

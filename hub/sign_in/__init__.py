@@ -6,7 +6,7 @@
 `pending_sign_ins` has who was asked, and which requests are under way. `connection_owner` finds out whose browser is at
 the other end of a connection, and which processes are a host's. `return_address` chooses where a browser comes back to,
 and listens there if the hub does not. `sign_in_preflight` has what a sign-in would begin with; `sign_ins` is the flow,
-and `finish_sign_in` its end: what a browser comes back with; `web` serves it to browsers.
+and `finish_sign_in` its end: what a browser comes back with; `browser_answers` serves it.
 `authorization_servers` asks these, and says what else the flow needs of the hub and of `upstreams.oauth`, which has
 what is found out about them, and kept.
 """

@@ -8,7 +8,7 @@ import pytest
 import trio
 import trio.testing
 
-from hub.daemon.memory import WORTH_BYTES, is_worthwhile, keep_trim
+from hub.daemon.process_memory import WORTH_BYTES, is_worthwhile, keep_trim
 from hub.downstream.http.event_stream import EventStream
 from hub.link.channel import ChannelClosed, LineDropped, Outbox, OutboxFull
 from hub.link.line_channel import EDGE_BYTES, LineReader
@@ -293,7 +293,7 @@ def test_memory_is_given_back_when_more_was_let_go_than_is_held():
 
 async def test_giving_memory_back(monkeypatch, autojump_clock):
     calls = []
-    monkeypatch.setattr("hub.daemon.memory.trimmer", lambda: calls.append)
+    monkeypatch.setattr("hub.daemon.process_memory.trimmer", lambda: calls.append)
 
     async def at_once(work, *arguments, **options):
         work(*arguments)
@@ -324,5 +324,5 @@ async def test_giving_memory_back(monkeypatch, autojump_clock):
 
 
 async def test_giving_memory_back_where_there_is_no_call_for_it(monkeypatch):
-    monkeypatch.setattr("hub.daemon.memory.trimmer", lambda: None)
+    monkeypatch.setattr("hub.daemon.process_memory.trimmer", lambda: None)
     await keep_trim(Budget(), int)
