@@ -179,6 +179,11 @@ class ServerSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     """`strict`: structured results that do not fit a tool's output schema are refused (extra `schema`)."""
     cache: Annotated[bool, live()] = True
     """Resources that were read from it may be cached (`[cache]`)."""
+    trace_context: Annotated[bool, live()] = True
+    """It is told the trace that a call belongs to."""
+    trace_baggage: Annotated[bool, live(owner=True)] = False
+    """It is told the `baggage` of a trace, too, which is the host's data about its user; it is, while `[tracing]` is
+    off."""
     arguments: Annotated[Literal["digest", "full"], live(owner=True)] = "digest"
     """What the audit log has of the arguments of its tools. `full`: all, up to 64 KiB, but for secrets of the
     configuration."""
@@ -346,6 +351,20 @@ class AuditConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     """Age above which such a file is removed. 0: no limit."""
 
 
+class TracingConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Traces: spans of what hosts ask for, by OpenTelemetry (extra `otel`)."""
+
+    enabled: Annotated[bool, live()] = False
+    """Spans are sent to a collector, and servers are told of the trace."""
+    endpoint: Annotated[str, live(expanded=True, mask="url", pattern=r"https?://|$", hints="url collector")] = ""
+    """The collector, for OTLP over HTTP, such as "http://127.0.0.1:4318"; `/v1/traces` is added. By default what the
+    variables OTEL_EXPORTER_OTLP_... of the hub say."""
+    headers: Annotated[dict[str, Secret], live(expanded=True)] = {}
+    """Sent with spans, such as `{ Authorization = "Bearer ${OTLP_TOKEN}" }`."""
+    sample: Annotated[float, live(min=0, max=1, unit="of the traces", zero="none")] = 1.0
+    """The part of traces that begin here which is sent; a host decides about those that it began."""
+
+
 LogLevel = Literal["debug", "info", "warning", "error"]
 
 
@@ -416,6 +435,8 @@ class HubConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Asking people, where a rule wants that."""
     audit: Annotated[AuditConfig, Setting(reload=None, hints="audit_log")] = AuditConfig()
     """The audit log."""
+    tracing: Annotated[TracingConfig, Setting(reload=None, hints="otel opentelemetry otlp traces")] = TracingConfig()
+    """Traces."""
     log: Annotated[LogConfig, Setting(reload=None, hints="logging")] = LogConfig()
     """The log of the hub."""
     defaults: Annotated[ServerSettings, Setting(reload=None)] = ServerSettings()

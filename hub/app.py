@@ -54,6 +54,8 @@ from hub.rules.pins.pins import Pins
 from hub.rules.pins.store import PinFolder
 from hub.rules.policy.judge import Judge
 from hub.running_servers import RunningServers
+from hub.telemetry.tracing import Tracing
+from hub.wire.mcp import HUBD_VERSION
 from upstreams.inventory.last_known_lists import LastKnown
 from upstreams.redact import CommonSecrets
 from upstreams.reference_values import read_references
@@ -162,7 +164,8 @@ class Hub:
         self.lists = ListUpdates(self.live, (self.subscriptions.list_changed, self.hosts.list_changed))
         shown = self.live, self.lists, self.subscriptions
         self.audit.follow_rounds(self.states.first_of)
-        guards = self.pins, self.audit
+        self.tracing = Tracing(WALL, HUBD_VERSION)
+        guards = self.pins, self.audit, self.tracing
         self.router = Router(*shown, self.levels, self.bridge, self.progress, self.usage, self.reads, *guards)
         self._grants = grants
         self._look_around: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint
@@ -197,6 +200,9 @@ class Hub:
             async with trio.open_nursery() as nursery:
                 await nursery.start(self.reads.run)
                 await self.pins.prepare(self.config.policy)
+                if await self.tracing.prepare(self.config.tracing):
+                    self.router.adjust(self.servers.configs, self.config.hooks)
+                await nursery.start(self.tracing.run)
                 await nursery.start(self.supervisor.run, self.config.upstreams)
                 await nursery.start(self.bridge.run)
                 if self.projects is not None:
@@ -308,6 +314,7 @@ class Hub:
         """Read what `apply` needs to know."""
         await self.servers.prepare(config)
         await self.pins.prepare(config.policy)
+        await self.tracing.prepare(config.tracing)
         await self.live.prepare(config.profiles, self.servers.read_rules(config, origins))
 
     @property
@@ -340,5 +347,6 @@ class Hub:
 
 
 def _secrets_of(config: HubConfig) -> Iterator[str]:
-    """The secrets of a configuration that any upstream may be sent: what references gave to fixed arguments."""
-    return (secret for profile in config.profiles.values() for secret in secrets_of(profile))
+    """The secrets of a configuration that are no single upstream's: what references gave to fixed arguments, and what
+    a collector of spans is sent."""
+    return (secret for each in (*config.profiles.values(), config.tracing) for secret in secrets_of(each))

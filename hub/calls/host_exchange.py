@@ -7,6 +7,7 @@ Questions from upstreams (sampling, elicitation, roots) come here too, and go to
 its host can be asked while it waits; else they are refused, so that upstreams go on without.
 """
 
+from collections.abc import Callable, Mapping
 from math import inf
 from typing import Final, Protocol
 
@@ -16,6 +17,7 @@ from msgspec import Raw, structs
 from hub.catalog.view_names import EVERYTHING, View
 from hub.link.call_interface import Caller, RunningCall
 from hub.link.rate_limits import TokenBucket
+from hub.net.request_and_response import Ends
 from hub.wire import mcp
 from hub.wire.jsonrpc import Failure, Reply, encode_notification, peek_object, peek_str, raw
 from hub.wire.mcp import Era
@@ -87,7 +89,7 @@ class HostExchange:
 
     `send` is the stream that answers this request, `host` whom to ask on it; None: a modern one, which is asked by
     results, or nobody. `view` is what the host is shown when its turn comes, `named` the profile that its endpoint
-    names, if it names one.
+    names, if it names one. `headers`: those of HTTP; `find_ends` finds the ends of the connection.
     """
 
     __slots__ = (
@@ -98,6 +100,8 @@ class HostExchange:
         "_session",
         "_token",
         "caller",
+        "find_ends",
+        "headers",
         "host",
         "is_cached",
         "lacking",
@@ -114,13 +118,16 @@ class HostExchange:
         self,
         caller: Caller,
         send: Send,
-        *,
         progress_token: Raw | None = None,
         view: View = EVERYTHING,
         host: AskableHost | None = None,
         named: str = "",
+        headers: Mapping[str, str] = {},
+        find_ends: Callable[[], Ends | None] = lambda: None,
     ) -> None:
         self.caller = caller
+        self.headers = headers
+        self.find_ends = find_ends
         self.named = named
         self.view = view
         self.send = send

@@ -39,6 +39,7 @@ from hub.routing.subscriptions import Subscriptions
 from hub.routing.tool_usage import ToolUsage
 from hub.rules.audit.writer import Audit
 from hub.rules.pins.pins import Pins
+from hub.telemetry.tracing import Tracing
 from hub.wire import mcp
 from hub.wire.declarations import EXPERIMENTAL, NO_HUBS, HubChain, announcement, negotiate
 from hub.wire.http.mirror_headers import Mirror
@@ -71,7 +72,7 @@ def initialize_result(version: str, instructions: str, behind: HubChain = NO_HUB
 @dataclass(eq=False, repr=False)
 class Router:
     """Answers one request of one host. `usage` counts calls of tools; `reads`: the resource cache, or None; `audit`
-    writes them down, or None."""
+    writes them down, or None; `tracing` makes spans of them."""
 
     live: LiveCatalog
     _lists: ListUpdates
@@ -83,9 +84,15 @@ class Router:
     reads: InitVar[ResourceCache | None] = None
     pins: InitVar[Pins | None] = None
     audit: InitVar[Audit | None] = None
+    tracing: InitVar[Tracing | None] = None
 
     def __post_init__(
-        self, usage: ToolUsage, reads: ResourceCache | None, pins: Pins | None, audit: Audit | None
+        self,
+        usage: ToolUsage,
+        reads: ResourceCache | None,
+        pins: Pins | None,
+        audit: Audit | None,
+        tracing: Tracing | None,
     ) -> None:
         live, bridge = self.live, self._bridge
         self._on_left: Callable[[Tenant], None] = lambda tenant: None
@@ -95,7 +102,7 @@ class Router:
         self._resolver = Resolver(live, self._lists)
         self._own = OwnTools(live)
         self._replies = HostReplies(live)
-        guards = pins, audit
+        guards = pins, audit, tracing
         self.chains = Chains(live, self._resolver, self.levels, self._replies, bridge, usage, reads, *guards)
         self._intents = Intents(live, self._resolver, self.chains, self._replies, self._own)
         self._handlers: dict[str, Callable[[Request, HostExchange], Awaitable[Reply]]] = {

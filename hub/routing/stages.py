@@ -2,6 +2,7 @@
 
     outer, once for each request of a host, and each owner of what it asks for
         Recorder      makes the record of an operation that is over, and counts it (`hub.telemetry`)
+        ReceivedCalls  has it traced (`hub.telemetry.tracing`)
         Gate          lets pass what no rule denies (`hub.rules.policy`)
         PinGate       refuses what is held back, since it was not approved (`hub.rules.pins`)
         SchemaCheck   refuses arguments and results that do not fit a tool's schemas (`hub.rules.schemas`)
@@ -20,6 +21,7 @@
         SentCalls     notes what a conversation has called, where rules go by that
         CallNote      tells the cache that a tool was called, which may have changed what was read
         Limit         waits for a place at an upstream that has limits (`hub.routing.upstream_limits`)
+        SentMessages  has it traced, and tells the upstream of the trace
 
 A stage that has nothing to do for a target is not in its chain.
 """
@@ -47,6 +49,7 @@ from hub.rules.audit.writer import SIGN_IN, Audit
 from hub.rules.pins.gate import METHODS, PinGate
 from hub.rules.pins.pins import Pins
 from hub.telemetry.recorder import Recorder
+from hub.telemetry.tracing import Tracing
 from hub.wire import mcp
 from hub.wire.jsonrpc import Reply
 
@@ -86,8 +89,10 @@ class Chains:
         reads: ResourceCache | None,
         pins: Pins | None = None,
         audit: Audit | None = None,
+        tracing: Tracing | None = None,
     ) -> None:
         self.recorder = Recorder()
+        self._tracing = tracing
         if audit is not None:
             self.recorder.listeners.append(audit.hear)
         self.limits = UpstreamLimits()
@@ -108,6 +113,7 @@ class Chains:
         self._trail = None if audit is None else AuditTrail(audit)
         self.outer = [
             Line(self.recorder, (*OPERATIONS, SIGN_IN)),
+            *([] if tracing is None else [Line(tracing.received, OPERATIONS)]),
             Line(self.gates),
             Line(self._pin_gates, METHODS),
             Line(self._checked, (mcp.TOOLS_CALL,)),
@@ -126,6 +132,7 @@ class Chains:
             Line(self.sent, (mcp.TOOLS_CALL,)),
             *([] if reads is None else [Line(CallNote(reads), (mcp.TOOLS_CALL,))]),
             Line(self.limits.stages, OPERATIONS),
+            *([] if tracing is None else [Line(tracing.sent, OPERATIONS)]),
         ]
         self._way_back, self._refuse = replies.of_intent, replies.of_refusal
         self._eras = EraStage(bridge)
@@ -135,6 +142,8 @@ class Chains:
         """Compose the chains for upstreams with these configurations, by name, and these hooks. A call keeps the chain
         that it has."""
         self.limits.adjust(configs)
+        if self._tracing is not None:
+            self._tracing.adjust(configs, self.recorder.listeners)
         for stages in (self.gates, self._pin_gates, self._checked, self.hooks, self.asking, self.sent):
             stages.clear()
         if self._trail is not None:

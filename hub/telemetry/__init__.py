@@ -4,6 +4,7 @@ does reads these: nobody measures a second time.
     ended      `Ended`, the record; how an outcome is summed up in it (pure)
     tally      `Tally`, counts and durations of one tool of one upstream; `Seconds`, of the last five minutes (pure)
     costs      prices and tokens of what was called, by host and server (pure)
+    tracing    stages that have operations traced; `span`: what is told of one; `span_export`: to a collector
     recorder   `Recorder`: makes the record where an operation ends, counts it, keeps the last ones, and tells of it
     figures    what people are told of all that (pure)
 """

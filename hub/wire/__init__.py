@@ -8,6 +8,7 @@ quickly.
 - `jsonrpc`       decode and encode one message; params and results stay raw bytes, opened one level at a time.
 - `total_item_limit`, `level_item_limit`  limits on all levels of a value, on one; `salvage_ids`: ids in broken JSON.
 - `declarations`, `modern_metadata`  how hosts, servers and hubs declare themselves before and since 2026-07-28.
+- `trace_context`  by which traces go on from one program to the next.
 - `questions`, `results_for_hosts`, `errors_for_hosts`  questions, results and errors, translated between revisions.
 - `http`          heads, server-sent events, headers of MCP.
 - `uri_hierarchy`, `uri_spellings`, `printable`  parents of URIs, their normal form; what is shown as text.

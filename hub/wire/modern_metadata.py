@@ -19,6 +19,7 @@ from hub.wire.declarations import ServerFacts, detach_all
 from hub.wire.http.mirror_headers import InvalidHeader, decode_header, encode_header
 from hub.wire.jsonrpc import RemoteProtocolError, encode, open_object, peek_array, peek_object, peek_str, raw
 from hub.wire.mcp import Freshness
+from hub.wire.trace_context import TRACE_KEYS, without_malformed
 
 
 class RequestRefusal(RemoteProtocolError):
@@ -127,7 +128,8 @@ def split_params(params: dict[str, Raw]) -> tuple[dict[str, Raw], dict[str, Raw]
         params = {name: value for name, value in params.items() if name not in _HOP_PARAMS}
     if value is None:
         return params, {}
-    return params, {name: member for name, member in peek_object(value).items() if name not in mcp.HOP_KEYS}
+    meta = {name: member for name, member in peek_object(value).items() if name not in mcp.HOP_KEYS}
+    return params, meta if TRACE_KEYS.isdisjoint(meta) else without_malformed(meta)
 
 
 def stamp(

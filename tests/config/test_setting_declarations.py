@@ -24,6 +24,7 @@ STRUCTS: list[type[Struct]] = [
 ]
 UNDECIDED = (
     *("cache", "replica", "access", "policy", "approvals", "oauth", "defaults", "registries", "usage", "audit", "log"),
+    "tracing",
     *("include", "upstreams"),
 )
 """Tables, whose settings say it, and what means nothing by itself."""

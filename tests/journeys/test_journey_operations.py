@@ -11,6 +11,7 @@ from tests.support.fakes import FakeUpstream
 from tests.support.house import a_house
 
 PROMPT = {"name": "greet", "arguments": [{"name": "who"}]}
+TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 NOTE = {"uri": "note://one", "name": "one"}
 NOTES = {"uriTemplate": "note://{name}", "name": "notes"}
 HUB = {"name": "hubd", "title": "hubd"}
@@ -275,11 +276,11 @@ async def test_metadata_of_a_hop_ends_there_and_the_rest_passes(pair, autojump_c
     fake.on["tools/call"] = lambda *_: pair.whole(content=[], _meta={**there, "traceparent": "00-b"})
     async with pair.house({"files": fake}) as (_, host):
         host.level = None if pair.from_legacy else "error"
-        meta = {"traceparent": "00-a", "vendor.example/a": {"deep": True}, "progressToken": "host's"}
+        meta = {"traceparent": TRACEPARENT, "vendor.example/a": {"deep": True}, "progressToken": "host's"}
         result = await host.call("files__echo", meta=meta)
         [sent] = fake.conversation.of("tools/call")
         found = sent["params"]["_meta"]
-        assert (found.pop("traceparent"), found.pop("vendor.example/a")) == ("00-a", {"deep": True})
+        assert (found.pop("traceparent"), found.pop("vendor.example/a")) == (TRACEPARENT, {"deep": True})
         assert isinstance(found.pop("progressToken"), int)
         if pair.to_legacy:
             assert found == {}

@@ -84,8 +84,8 @@ def said(hub, *words, code=0):
 class Post:
     """A tool call of a modern host over HTTP; `answer` waits for status and message."""
 
-    def __init__(self, hub, tool, arguments, *, token=None, query=""):
-        meta = {VERSION_KEY: MODERN, CLIENT_CAPABILITIES_KEY: {}}
+    def __init__(self, hub, tool, arguments, *, token=None, query="", meta=None, headers=None):
+        meta = {VERSION_KEY: MODERN, CLIENT_CAPABILITIES_KEY: {}, **(meta or {})}
         params = {"name": tool, "arguments": arguments, "_meta": meta}
         body = json.dumps({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params})
         headers = {
@@ -94,6 +94,7 @@ class Post:
             "MCP-Protocol-Version": MODERN,
             "Mcp-Method": "tools/call",
             "Mcp-Name": tool,
+            **(headers or {}),
         }
         if token is not None:
             headers["Authorization"] = f"Bearer {token}"

@@ -1,8 +1,9 @@
 """Checks of all settings of the hub itself: the entry to the checks below."""
 
 from collections.abc import Iterator
+from importlib.util import find_spec
 
-from config.errors import Problem
+from config.errors import Problem, needs_extra
 from config.loading.checks.addresses import is_loopback, split_listen
 from config.loading.checks.http_access import problems_of_access, warnings_of_access
 from config.loading.checks.oauth import problems_of_oauth_in_hub
@@ -38,3 +39,13 @@ def warnings_of_hub(config: HubConfig) -> Iterator[Problem]:
     """Warnings about the hub's own settings."""
     yield from warnings_of_sharing(config)
     yield from warnings_of_access(config)
+    if config.tracing.enabled and not has_spans():
+        yield Problem("tracing.enabled", f"{needs_extra('otel')}; nothing is traced without")
+
+
+def has_spans() -> bool:
+    """True if the extra is there that makes spans."""
+    try:
+        return find_spec("opentelemetry.exporter.otlp.proto.http") is not None
+    except ModuleNotFoundError:
+        return False

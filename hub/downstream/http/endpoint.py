@@ -204,7 +204,8 @@ class Endpoint:
         response = inbound.response
         reply_to = ModernAnswer(response, accept, self.slow)
         token, profile = progress_token(request.params), inbound.view.profile
-        exchange = HostExchange(caller, reply_to.send, progress_token=token, view=host.view, named=profile)
+        via = inbound.request.headers, inbound.request.ends
+        exchange = HostExchange(caller, reply_to.send, token, host.view, None, profile, *via)
         finish = None if response.gone else reply_to.finish_later
         taken = admit(host, self._router, request, exchange, finish)
         if isinstance(taken, TasklessRequest):
@@ -305,7 +306,8 @@ class Endpoint:
             session.open = True
         reply_to = LegacyAnswer(session, response, accept, self.slow)
         token = progress_token(request.params) if "_meta" in request.params else None
-        exchange = HostExchange(caller, reply_to.send, progress_token=token, view=session.view, host=reply_to)
+        via = inbound.request.headers, inbound.request.ends
+        exchange = HostExchange(caller, reply_to.send, token, session.view, reply_to, "", *via)
         finish = None if response.gone else reply_to.finish_later
         taken = admit(session, self._router, request, exchange, finish)
         if isinstance(taken, TasklessRequest):

@@ -189,7 +189,7 @@ def test_a_call_of_ours_without_a_name_has_no_name_header() -> None:
 @pytest.mark.covers("G-2", "G-13", "B-20")
 def test_hop_keys_end_here_and_others_pass() -> None:
     ours = dict.fromkeys(HOP_KEYS, 1) | {"progressToken": "é"}
-    theirs = {"traceparent": "00-1", "vendor/key": {"a": [1]}}
+    theirs = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "vendor/key": {"a": [1]}}
     params = {"name": Raw(b'"x"'), "_meta": Raw(json.dumps({**ours, **theirs}).encode())}
     rest, foreign = split_params(params)
     token = progress_token(params)

@@ -1,0 +1,149 @@
+"""Export of spans: to a collector, by the SDK of OpenTelemetry, in a thread of that. The only module that imports it.
+
+Nobody waits for a collector: the queue is bounded, what does not fit or does not arrive is counted, and what the SDK
+complains of is one line a minute in the hub's log.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from secrets import token_hex
+from threading import Lock
+from typing import Final
+
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExportResult
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+from opentelemetry.trace import Link, SpanContext, SpanKind, TraceFlags, TraceState
+from opentelemetry.trace.status import Status, StatusCode
+
+from config.settings import TracingConfig
+from hub.telemetry.ended import TOOL_ERROR
+from hub.telemetry.span import Span
+
+log = logging.getLogger("hubd.tracing")
+QUEUE: Final = 2_048
+SCHEMA: Final = "https://opentelemetry.io/schemas/gen-ai/1.42.0"
+SILENCE_S: Final = 60.0
+_SAMPLED: Final = TraceFlags(TraceFlags.SAMPLED)
+_UNSET: Final = Status(StatusCode.UNSET)
+_NANO: Final = 1_000_000_000
+
+
+class SpanExport:
+    """Sends spans to the collector of a configuration. `wall` tells the time; `dropped`: those before it."""
+
+    def __init__(self, config: TracingConfig, wall: Callable[[], float], version: str, dropped: int = 0) -> None:
+        endpoint = f"{config.endpoint.rstrip('/')}/v1/traces" if config.endpoint else None
+        headers = {name: value.reveal() for name, value in config.headers.items()}
+        self._wall = wall
+        self._counted = CountedExport(OTLPSpanExporter(endpoint=endpoint, headers=headers or None))
+        self._processor = BatchSpanProcessor(self._counted, max_queue_size=QUEUE)
+        about = {"service.name": "hubd", "service.version": version, "service.instance.id": token_hex(8)}
+        self._resource = Resource.create(about)
+        self._scope = InstrumentationScope("hubd", version, SCHEMA)
+        self._given = 0
+        self._before = dropped
+        self._overflow = 0
+        hear_complaints()
+
+    @property
+    def dropped(self) -> int:
+        """Spans that no collector has got."""
+        return self._before + self._overflow + self._counted.failed
+
+    def add(self, span: Span) -> None:
+        """Send a span that ends now, without waiting."""
+        end = int(self._wall() * _NANO)
+        context = SpanContext(span.trace_id, span.span_id, False, _SAMPLED, _state(span.state))
+        parent = None
+        if span.parent_id:
+            parent = SpanContext(span.trace_id, span.parent_id, span.is_server, _SAMPLED)
+        links: Sequence[Link] = ()
+        if span.link is not None:
+            flags = TraceFlags(span.link.is_sampled)
+            links = (Link(SpanContext(span.link.trace_id, span.link.span_id, True, flags)),)
+        status = _UNSET
+        if span.error:
+            status = Status(StatusCode.ERROR, None if span.error == TOOL_ERROR else span.text or None)
+        self._processor.on_end(
+            ReadableSpan(
+                span.name,
+                context,
+                parent,
+                self._resource,
+                span.attributes,
+                links=links,
+                kind=SpanKind.SERVER if span.is_server else SpanKind.CLIENT,
+                status=status,
+                start_time=end - int(span.took_s * _NANO),
+                end_time=end,
+                instrumentation_scope=self._scope,
+            )
+        )
+        self._given += 1
+        self._overflow = max(self._overflow, self._given - self._counted.taken - QUEUE)
+
+    def close(self) -> None:
+        """Send what is left, and end it. Blocks, for up to half a minute if the collector hangs."""
+        self._processor.shutdown()
+
+
+class CountedExport:
+    """An exporter of spans, as the SDK has them, that counts what it was given, and what of that did not arrive."""
+
+    def __init__(self, inner: OTLPSpanExporter) -> None:
+        self._inner = inner
+        self.taken = 0
+        self.failed = 0
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        self.taken += len(spans)
+        result = SpanExportResult.FAILURE
+        try:
+            result = self._inner.export(spans)
+        finally:
+            if result is not SpanExportResult.SUCCESS:
+                self.failed += len(spans)
+        return result
+
+    def shutdown(self) -> None:
+        self._inner.shutdown()
+
+    def force_flush(self, timeout_millis: int = 30_000) -> bool:
+        return bool(self._inner.force_flush(timeout_millis))
+
+
+class Complaints(logging.Filter):
+    """Has one line a minute logged in place of all that the SDK logs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._next = 0.0
+        self._more = 0
+        self._mutex = Lock()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        with self._mutex:
+            if record.created < self._next:
+                self._more += 1
+                return False
+            more, self._more, self._next = self._more, 0, record.created + SILENCE_S
+        text = f"spans do not reach the collector: {record.getMessage()[:300]}"
+        log.warning("%s%s", text, f" (and {more} more complaints)" if more else "")
+        return False
+
+
+COMPLAINTS: Final = Complaints()
+
+
+def hear_complaints() -> None:
+    """Have all that the SDK logs pass `COMPLAINTS`."""
+    for name in list(logging.root.manager.loggerDict):
+        if name.startswith("opentelemetry."):
+            logging.getLogger(name).addFilter(COMPLAINTS)
+
+
+def _state(text: str) -> TraceState | None:
+    return TraceState.from_header([text]) if text else None
