@@ -241,6 +241,9 @@ class UpstreamConfig(ServerSettings, frozen=True, forbid_unknown_fields=True, kw
     prices: Annotated[dict[str, Price], live(hints="costs", owner=True)] = {}
     """The same by globs over its own names of tools, such as "search_*"; of several that mean a tool the first
     counts."""
+    record: Annotated[tuple[Literal["arguments", "result"], ...], live(hints="record_calls log_calls", owner=True)] = ()
+    """What of its calls `hubd calls` and traces show beside figures: "arguments", "result"; at most 4 kB of each,
+    without secrets of the configuration, in memory only."""
     source: Annotated[str, live(mask="never", pattern=r"[a-z][a-z0-9-]*:[^ ]+/[^ ]+@[^ ]+$|$")] = ""
     """The entry of a registry that it was made of, `REGISTRY:NAME@VERSION`, as `hubd add` wrote it; `hubd outdated` and
     `hubd update` go by it."""
@@ -317,6 +320,13 @@ class UsageConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     keep: Annotated[bool, live(hints="enabled")] = True
     """Calls of each tool are counted by host and day, and kept for 90 days: names and counts, no arguments. If not,
     what was counted is forgotten."""
+
+
+class CallsConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The calls that are kept for people to look at."""
+
+    keep: Annotated[int, live(min=0, max=10_000, unit="calls", zero="none")] = 1_000
+    """The last calls that `hubd calls` and the dashboard show, in memory only; 0: none."""
 
 
 class ApprovalsConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -429,6 +439,8 @@ class HubConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Signing in at servers by OAuth."""
     usage: Annotated[UsageConfig, Setting(reload=None)] = UsageConfig()
     """The record of which tools are called."""
+    calls: Annotated[CallsConfig, Setting(reload=None)] = CallsConfig()
+    """The calls that are kept for people to look at."""
     hooks: Annotated[tuple[HookConfig, ...], live(hints="hook")] = ()
     """Programs that are asked about calls of tools, in this order."""
     approvals: Annotated[ApprovalsConfig, Setting(reload=None)] = ApprovalsConfig()

@@ -167,6 +167,7 @@ class Hub:
         self.tracing = Tracing(WALL, HUBD_VERSION)
         guards = self.pins, self.audit, self.tracing
         self.router = Router(*shown, self.levels, self.bridge, self.progress, self.usage, self.reads, *guards)
+        self.router.chains.recorder.adjust(config.calls.keep)
         self._grants = grants
         self._look_around: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint
         self._ask: Ask | None = None
@@ -296,6 +297,11 @@ class Hub:
         return self._load_ask().approvals
 
     @property
+    def undecided(self) -> int:
+        """Calls that a person is to decide on."""
+        return 0 if self._ask is None else self._ask.approvals.undecided
+
+    @property
     def approvals_problem(self) -> str:
         """The reason why approvals that last do not count; ""."""
         return "" if self._ask is None else self._ask.approvals.grants.problem
@@ -338,6 +344,7 @@ class Hub:
         if config.usage != self.config.usage:
             self.usage.adjust(keep=config.usage.keep)
             self.memory.save_soon()
+        self.router.chains.recorder.adjust(config.calls.keep)
         self.pins.adjust(config)
         with self.views.moving(config.profiles):
             self.servers.apply(config, left_out, origins)

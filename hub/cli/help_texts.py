@@ -19,6 +19,7 @@ FAMILIES: Final[Mapping[str, Mapping[str, Mapping[str, str]]]] = {
         "hub.cli.live.logs_command": {
             "logs": "the log of the hub and of all its servers by time, or of one: its output, starts and exits"
         },
+        "hub.cli.live.top_command": {"top": "servers and what runs, on the whole terminal, as it goes on"},
         "hub.cli.live.calls_command": {"calls": "what hosts have called, how it ended, and how long it took"},
         "hub.cli.token_commands": {
             "token": "print the token that hosts send over HTTP, or deal with those of single hosts"
@@ -115,6 +116,7 @@ FIRST_PAGE: Final = {
     "to look": {
         "status": "servers and hosts, what is wrong first (--watch)",
         "tools": "the tools that hosts see",
+        "top": "the same on the whole terminal, with what runs",
         "logs": "what the hub and its servers said (-f)",
         "calls": "what hosts have called, and how it ended (-f)",
     },
@@ -130,9 +132,9 @@ FIRST_PAGE: Final = {
 EPILOG: Final = """`hubd help COMMAND` says more about each. ls, list and ps are status; up is
 start; down is stop.
 
---json, which all take but `serve`, `connect` and `call` (there it is --raw),
-prints one JSON value on standard output: what was found, what was done, or
-with --dry-run what would be done. If it fails that is an object with the
+--json, which all take but `serve`, `connect`, `top` and `call` (there it is
+--raw), prints one JSON value on standard output: what was found, what was done,
+or with --dry-run what would be done. If it fails that is an object with the
 member "error": {"code": EXIT_CODE, "message": "what happened, and what to do"},
 beside what was done until then; the message is on standard error as well.
 Nothing is asked. `hubd logs` and `hubd calls` print one object per line, and so

@@ -1,5 +1,7 @@
 """Commands about the hub in the background: start it, look at it, restart its servers, and stop it."""
 
+import re
+from argparse import ArgumentTypeError
 from os import EX_CONFIG, EX_UNAVAILABLE
 from select import select
 from typing import Any, Final, NoReturn
@@ -18,6 +20,7 @@ from hub.shim.main import run
 
 WATCH_S: Final = 2.0
 """Pause of `hubd status --watch`."""
+LEAST_S: Final = 0.1
 
 _STARTED: Final = """\
   started      whether it was started; false: it ran already
@@ -33,7 +36,8 @@ def add_commands(commands: Any) -> None:
     add(commands, "start", _start, json=_STARTED)
     add(commands, "connect", lambda options, output: output.exit_with(run([])))
     status = add(commands, "status", _status, json=True)
-    status.add_argument("-w", "--watch", action="store_true", help="show it again every 2 s, until Ctrl-C")
+    text = f"show it again, every {WATCH_S:.0f} seconds or as often as you say, until Ctrl-C"
+    status.add_argument("-w", "--watch", type=pause, nargs="?", const=WATCH_S, metavar="SECONDS", help=text)
     restart = add(commands, "restart", _restart, json=True)
     restart.add_value("name", "NAME", "the server's name as `hubd status` shows it", nargs="?")
     add_no_wait(restart)
@@ -72,7 +76,7 @@ def _status(options: Context, output: Output) -> None:
     except HubNotRunning as error:
         return output.fail(_not_running(options, error), EX_UNAVAILABLE)
     if options.watch:
-        _watch(output, answer, status(found))
+        _watch(output, answer, status(found), options.watch)
     output.answer(answer, lambda: status(found))
 
 
@@ -86,7 +90,14 @@ def _not_running(options: Context, error: HubNotRunning) -> str:
     return str(error)
 
 
-def _watch(output: Output, answer: Any, blocks: list[Block]) -> NoReturn:
+def pause(text: str) -> float:
+    """The type of an argument that is a number of seconds to wait."""
+    if re.fullmatch(r"[0-9]{1,5}(\.[0-9]{1,3})?", text) and float(text) >= LEAST_S:
+        return float(text)
+    raise ArgumentTypeError(f"expected seconds such as 5, at least {LEAST_S}, not {text}")
+
+
+def _watch(output: Output, answer: Any, blocks: list[Block], pause_s: float) -> NoReturn:
     """Show the status again and again. On a terminal the last one stays when Ctrl-C ends it; elsewhere, and with
     `--json`, all are printed."""
     screen = output.screen
@@ -99,7 +110,7 @@ def _watch(output: Output, answer: Any, blocks: list[Block]) -> NoReturn:
                     redraw(blocks)
                 else:
                     screen.show(*blocks, "")
-                select([], [], [], WATCH_S)
+                select([], [], [], pause_s)
                 try:
                     with client() as hub:
                         answer, found = hub.request_both(STATUS)

@@ -68,6 +68,8 @@ class UpstreamRow(UpstreamStatus, frozen=True, kw_only=True):
     """Sentences about its definitions that differ from what was approved, or hide something."""
     unchecked: tuple[str, ...] = ()
     """Tools by whose schemas nothing can be checked although the configuration says so, each with the reason."""
+    changed: int = 0
+    """Definitions that differ from what was approved."""
 
 
 class HostRow(Struct, frozen=True, kw_only=True):
@@ -237,6 +239,8 @@ class Status(Struct, frozen=True, kw_only=True):
     """About how many tokens these and the instructions take."""
     audit: AuditStatus | UnsetType = UNSET
     calls: CallTotals | UnsetType = UNSET
+    requests: int = 0
+    """Calls that a person is to decide on (`hubd approvals`)."""
 
 
 class Cleared(Struct, frozen=True):

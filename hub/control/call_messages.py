@@ -62,6 +62,9 @@ class CallRow(Struct, frozen=True, kw_only=True):
     """`unix` or `tcp`: the way in which its host came."""
     cost: float = 0.0
     """Its price by the configuration; 0: it has none, or was not carried out."""
+    arguments: str | None = None
+    """None: they were not recorded (`record` of its server), or not asked for."""
+    result: str | None = None
 
 
 class RunningRow(Struct, frozen=True, kw_only=True):
@@ -85,6 +88,8 @@ class CallList(Struct, frozen=True, kw_only=True):
     """The number of those before them that a reader too slow to follow has lost."""
     kept: int = 0
     """The number of operations that the hub keeps."""
+    records: tuple[str, ...] = ()
+    """The servers of whose calls arguments or results are recorded."""
 
 
 class CallTotals(Struct, frozen=True, kw_only=True):

@@ -15,6 +15,7 @@ from hub.control import approval_messages as approvals
 from hub.control import sign_in_messages as messages
 from hub.control.answers import Cleared, Logs, PolicyExplanation, PolicyReport, Reloaded, Status, ToolUses
 from hub.control.call_messages import CallList
+from hub.control.overview_messages import Overview
 from hub.control.pin_messages import PinnedServer
 
 ANSWER_S: Final = 30.0
@@ -57,6 +58,7 @@ RELOAD: Final = Method("reload", Reloaded, 16 << 20)
 ENVIRONMENT: Final = Method("environment", ShownEnvironment)
 LOGS: Final = Method("logs", Logs, 16 << 20)
 CALLS: Final = Method("calls", CallList, 16 << 20)
+WATCH: Final = Method("watch", Overview, 32 << 20)
 STOP: Final = Method("stop", Nothing)
 SIGN_IN: Final = Method("sign_in", messages.SignInStep, answer_s=SIGN_IN_S)
 SIGN_IN_FINISH: Final = Method("sign_in_finish", messages.SignInOutcome, answer_s=SIGN_IN_S)
@@ -77,7 +79,7 @@ APPROVAL_REVOKE: Final = Method("approval_revoke", list[str])
 METHODS: Final[Mapping[str, Method[Any]]] = {
     each.name: each for each in list(globals().values()) if isinstance(each, Method)
 }
-ENDLESS: Final = frozenset({LOGS.name, CALLS.name, SIGN_IN.name, APPROVALS.name})
+ENDLESS: Final = frozenset({LOGS.name, CALLS.name, WATCH.name, SIGN_IN.name, APPROVALS.name})
 """Methods that answer once, and send further results as notifications of the same name."""
 
 

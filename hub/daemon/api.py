@@ -106,6 +106,7 @@ class DaemonApi:
             all_tokens=hub.live.everything.shown_cost.tokens,
             audit=hub.audit.status(),
             calls=sum_calls(hub.router.chains.recorder, perf_counter(), hub.servers.configs),
+            requests=hub.undecided,
         )
 
     def _idle_rules(self, left_out: Iterable[str]) -> tuple[str, ...]:
@@ -126,6 +127,7 @@ class DaemonApi:
             account=None if self._sign_ins is None else self._sign_ins.facts(upstream.name),
             limits=self._hub.router.chains.limits.status(upstream.name),
             pins=tuple(self._hub.pins.remarks(upstream.name)),
+            changed=self._hub.pins.count_changed(upstream.name),
             unchecked=() if (checks := self._hub.router.chains.checks) is None else checks.find_unchecked(upstream),
             stale_config=self._stale(upstream.name),
             tokens=None if cost is None else cost.tokens,

@@ -32,7 +32,7 @@ from hub.daemon.bind_http import CannotListen
 from hub.daemon.bind_unix import await_removal
 from hub.daemon.decision_requests import DecisionRequests
 from hub.daemon.http_listener import HttpListener
-from hub.daemon.live.call_requests import CallRequests
+from hub.daemon.live.live_requests import LiveRequests
 from hub.daemon.logs.handlers import FaultCounter, reopen
 from hub.daemon.logs.setup import HubLog
 from hub.daemon.loop_stalls import LoopWatchdog
@@ -123,7 +123,7 @@ class Daemon:
                 await nursery.start(self._hub.run)
                 await nursery.start(self._listener.run, self._sign_ins.handle)
                 await nursery.start(self._lines.serve, lines)
-                apis = self._api, self._requests, self._decisions, CallRequests(self._hub)
+                apis = self._api, self._requests, self._decisions, LiveRequests(self._hub, self._api.status)
                 await nursery.start(serve_control, control, *apis)
                 self._announce()
                 calm_collector()

@@ -3,6 +3,7 @@
     outer, once for each request of a host, and each owner of what it asks for
         Recorder      makes the record of an operation that is over, and counts it (`hub.telemetry`)
         ReceivedCalls  has it traced (`hub.telemetry.tracing`)
+        ContentRecorder  keeps arguments and results of servers where that is wanted (`hub.telemetry.contents`)
         Gate          lets pass what no rule denies (`hub.rules.policy`)
         PinGate       refuses what is held back, since it was not approved (`hub.rules.pins`)
         SchemaCheck   refuses arguments and results that do not fit a tool's schemas (`hub.rules.schemas`)
@@ -48,6 +49,7 @@ from hub.rules.audit.trail import AuditTrail
 from hub.rules.audit.writer import SIGN_IN, Audit
 from hub.rules.pins.gate import METHODS, PinGate
 from hub.rules.pins.pins import Pins
+from hub.telemetry.contents import ContentRecorder
 from hub.telemetry.recorder import Recorder
 from hub.telemetry.tracing import Tracing
 from hub.wire import mcp
@@ -107,6 +109,8 @@ class Chains:
         self.hooks: dict[str, Stage] = {}
         self._load_hooks: LoadHooks | None = None
         self.sent: dict[str, Stage] = {}
+        self.contents = ContentRecorder()
+        self._recorded: dict[str, Stage] = {}
         self._pins = pins
         self._pin_gates: dict[str, Stage] = {}
         self._checked: dict[str, Stage] = {}
@@ -114,6 +118,7 @@ class Chains:
         self.outer = [
             Line(self.recorder, (*OPERATIONS, SIGN_IN)),
             *([] if tracing is None else [Line(tracing.received, OPERATIONS)]),
+            Line(self._recorded, OPERATIONS),
             Line(self.gates),
             Line(self._pin_gates, METHODS),
             Line(self._checked, (mcp.TOOLS_CALL,)),
@@ -144,8 +149,10 @@ class Chains:
         self.limits.adjust(configs)
         if self._tracing is not None:
             self._tracing.adjust(configs, self.recorder.listeners)
-        for stages in (self.gates, self._pin_gates, self._checked, self.hooks, self.asking, self.sent):
+        for stages in (self.gates, self._pin_gates, self._checked, self.hooks, self.asking, self.sent, self._recorded):
             stages.clear()
+        self.contents.adjust(configs)
+        self._recorded |= {name: self.contents for name, config in configs.items() if config.record}
         if self._trail is not None:
             self._trail.judge = None if self._judge.book is None else self._judge
         if self._judge.book is not None:

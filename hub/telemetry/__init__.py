@@ -6,5 +6,8 @@ does reads these: nobody measures a second time.
     costs      prices and tokens of what was called, by host and server (pure)
     tracing    stages that have operations traced; `span`: what is told of one; `span_export`: to a collector
     recorder   `Recorder`: makes the record where an operation ends, counts it, keeps the last ones, and tells of it
+    contents   arguments and results, where a server's configuration has them recorded
     figures    what people are told of all that (pure)
+    limits     beyond which something is wrong with a server (pure)
+    overview   how everything does at a glance, with these figures (pure)
 """

@@ -42,7 +42,16 @@ def test_what_came_and_went_and_changed():
     [
         ({"prefix": "x"}, False),
         ({"aliases": ("x",), "apps": True, "locality": "remote"}, False),
-        ({"timeouts": Timeouts(call=1), "tool_timeouts": {"x": 1.0}, "ping_s": 1.0, "price": 1.0}, False),
+        (
+            {
+                "timeouts": Timeouts(call=1),
+                "tool_timeouts": {"x": 1.0},
+                "ping_s": 1.0,
+                "price": 1.0,
+                "record": ("result",),
+            },
+            False,
+        ),
         ({"idle_stop_s": 1.0, "restart": Restart(attempts=1), "start": "lazy", "replace": "stop-first"}, False),
         ({"prefix": "x", "args": ("x",)}, True),
         ({"cwd": "/"}, True),

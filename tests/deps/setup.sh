@@ -7,7 +7,7 @@
 #   .deps/py-django    virtual environment with django-oauth-toolkit, an authorization server
 #   .deps/src/mcp-*    the SDKs' source distributions, for their example servers
 #   .deps/browser      Debian's chromium, .deps/glewlwyd its authorization server, both in the same way as what is next
-#   .deps/debian       Debian's Redis, HAProxy, nginx, keyring and bubblewrap, unpacked and not installed; elsewhere those in PATH are used
+#   .deps/debian       Debian's Redis, HAProxy, nginx, keyring, bubblewrap and tmux, unpacked and not installed; elsewhere those in PATH are used
 #
 # Each part has a stamp naming the input it was made from, so a second run does nothing. They wait for the network most
 # of the time, so all are made at once. Needs .venv with pip in it.

@@ -1,5 +1,5 @@
-"""Programs of Debian that tests drive: Redis, Valkey, HAProxy, nginx, gnome-keyring, bubblewrap, shells. `make deps`
-unpacks them, and installs nothing."""
+"""Programs of Debian that tests drive: Redis, Valkey, HAProxy, nginx, gnome-keyring, bubblewrap, tmux, shells. `make
+deps` unpacks them, and installs nothing."""
 
 import os
 import shutil

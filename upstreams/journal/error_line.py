@@ -31,6 +31,8 @@ _FRAME: Final = re.compile(r"^\s*(?:at\s|File \"|\^+\s*$|[\]}),;|\s]*$)|\b(?:Bas
 """Lines that only lead to the error."""
 _NPM: Final = re.compile(r"^npm (?:error|ERR!) (?!code |syscall |path |dest |errno |A complete log )(?:\d{3}  ?)?\S")
 """npm says the error first, then what to do about it, and where its log is."""
+_MARKS: Final = re.compile(r"^[|+\s]+|^npm (?:ERR!|error) (?:(?:\d{3}|E[A-Z]+) )?\s*")
+"""The marks before the text of a line: the frame of a group of tracebacks, the name of npm."""
 
 
 def error_line(lines: Sequence[str]) -> int | None:
@@ -52,3 +54,18 @@ def last_words(lines: Sequence[str], most: int) -> list[str]:
     if tail and at is not None and at < len(lines) - most:
         tail[0] = lines[at]
     return tail
+
+
+def telling_line(lines: Sequence[str]) -> str:
+    """The line that names the error, without the marks of a trace around it; else the last one with a word in it."""
+    at = error_line(lines)
+    found = lines[at] if at is not None else next((line for line in reversed(lines) if re.search(r"\w", line)), "")
+    return _MARKS.sub("", found.strip())
+
+
+def sum_error_up(error: str) -> str:
+    """An error as `last_error` of a status has it, on one line: what happened, then the line of the server that names
+    the cause."""
+    first, *said = error.splitlines() or [""]
+    telling = telling_line(said)
+    return f"{first}: {telling}" if telling and telling not in first else first

@@ -11,9 +11,9 @@ from config.security_settings import DEFAULT_PROFILE
 from hub.cli.checks.findings import Finding, join_few
 from hub.cli.checks.machine_state import MachineState
 from hub.cli.render.costs import over_limit, remedy_of
-from hub.cli.render.words import telling_line
 from hub.control.sign_in_messages import SignInTrial
 from hub.daemon.banner import ADVICE, ROOT
+from upstreams.journal.error_line import telling_line
 
 SYSTEMD: Final = Path("/run/systemd/system")
 """There where systemd is in charge (sd_booted(3))."""

@@ -1,1 +1,2 @@
-"""What goes on, as it goes on: `logs_command` (logs), `calls_command` (calls)."""
+"""What goes on, as it goes on: `logs_command` (logs), `calls_command` (calls), `top_view` and
+`top_command` (top)."""

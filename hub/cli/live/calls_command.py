@@ -14,6 +14,10 @@ from hub.control.call_messages import CallList
 from hub.control.methods import CALL_LINES, CALLS, LOGS
 
 REF: Final = re.compile(r"[0-9a-f]{8}", re.I)
+NOT_RECORDED: Final = (
+    'arguments are not recorded. To record them for one server: record = ["arguments"] in [upstreams.NAME]'
+)
+_CHOOSING: Final = frozenset({"about", "host", "failed", "slower_s", "since"})
 _LOG_LINES: Final = 200
 
 
@@ -29,6 +33,7 @@ def add_commands(commands: Any) -> None:
     calls.add_value("--host", "LABEL", "those of one host", default="")
     calls.add_flag("--failed", "those that failed")
     calls.add_value("--slower", "TIME", "those that took as long, such as 500ms or 2s", type=seconds, default=0.0)
+    calls.add_flag("--args", "with arguments and results, of servers that have them recorded (`record`)")
     calls.add_value("--since", "TIME", "from then on: 10m, 2h, or 2026-11-22T09:00", type=moment)
 
 
@@ -42,20 +47,25 @@ def _calls(options: Context, output: Output) -> None:
         "since": options.since and options.since.timestamp(),
         "n": options.lines,
         "follow": options.follow,
+        "contents": options.args or is_ref,
     }
     with client() as hub:
         found = hub.request(CALLS, **wanted)
         if is_ref and not options.follow and all(each.ref == wanted["about"] for each in found.calls):
             return _show_one(found, str(wanted["about"]), output)
-        _print(found, output, is_first=True)
+        if options.args and not found.records:
+            output.note(NOT_RECORDED)
+        _print(found, output, is_first=True, is_padded=options.follow)
         while options.follow:
-            _print(hub.further(CALLS), output)
-    if not found.calls:
-        such = " that is asked for" if any(wanted[name] for name in wanted if name not in ("n", "follow")) else ""
+            _print(hub.further(CALLS), output, is_padded=True)
+    if not found.kept:
+        output.remark("the hub keeps no calls (`[calls] keep = 0` in hubd.toml)")
+    elif not found.calls:
+        such = " that is asked for" if any(wanted[name] for name in _CHOOSING) else ""
         output.remark(f"no call{such} since the hub started")
 
 
-def _print(found: CallList, output: Output, *, is_first: bool = False) -> None:
+def _print(found: CallList, output: Output, *, is_padded: bool, is_first: bool = False) -> None:
     """Print calls, and the heads of the columns above the first ones."""
     if output.json:
         for call in found.calls:
@@ -63,7 +73,7 @@ def _print(found: CallList, output: Output, *, is_first: bool = False) -> None:
         return
     blocks: list[Block] = [f"{found.lost} calls before these were lost: too slow a reader"] if found.lost else []
     if found.calls:
-        blocks.append(call_table(found.calls, has_heads=is_first))
+        blocks.append(call_table(found.calls, has_heads=is_first, is_padded=is_padded))
     if any(call.executed == "unknown" for call in found.calls):
         blocks.append(UNKNOWN)
     output.screen.show(*blocks)

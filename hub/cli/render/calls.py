@@ -7,6 +7,7 @@ from typing import Final
 from hub.cli.render.blocks import Block, Line, Table, paint
 from hub.cli.render.words import about, duration, latency, money, percent, size
 from hub.control.call_messages import CallRow, CallTotals, RunningRow
+from hub.wire.printable import printable
 
 HEADS: Final = ("TIME", "REF", "HOST", "CALL", "TOOK", "RESULT", "OUT", "COST")
 UNKNOWN: Final = "? = nobody knows whether it was carried out"
@@ -15,24 +16,34 @@ _DROP: Final = (7, 6, 1, 2)
 _QUIET: Final = frozenset({"asked", "cancelled"})
 
 
-def call_table(calls: Sequence[CallRow], *, has_heads: bool = True) -> Table:
-    """Operations, one on each line. Cells have a least width, so that lines which come later stand below."""
+def call_table(calls: Sequence[CallRow], *, has_heads: bool = True, is_padded: bool = False) -> Table:
+    """Operations, one on each line. `is_padded`: cells have a least width, so that lines which come later stand below;
+    together with the gaps these are 80."""
+    host, name, result = (8, 20, 10) if is_padded else (0, 0, 0)
     has_costs = any(call.cost for call in calls)
     rows = [
         (
             paint(time_of(call.at), "dim"),
             call.ref,
-            f"{call.host:8}",
-            paint(f"{call.name:24}", "name"),
+            f"{call.host:{host}}",
+            paint(f"{call.name:{name}}", "name"),
             f"{latency(call.took_s):>7}",
-            outcome(call, 16),
-            f"{size(call.size) if call.size else '-':>8}",
+            outcome(call, result),
+            f"{size(call.size) if call.size else '-':>7}",
             *((money(call.cost),) if has_costs else ()),
         )
         for call in calls
     ]
-    heads = HEADS if has_costs else HEADS[:-1]
-    return Table(heads if has_heads else (), rows, shorten=(_CALL, _RESULT, _HOST), drop=_DROP[not has_costs :])
+    heads, notes = HEADS if has_costs else HEADS[:-1], [list(_contents(call)) for call in calls]
+    return Table(
+        heads if has_heads else (), rows, shorten=(_CALL, _RESULT, _HOST), drop=_DROP[not has_costs :], notes=notes
+    )
+
+
+def _contents(call: CallRow) -> Iterator[Line]:
+    for name, text in (("arguments", call.arguments), ("result", call.result)):
+        if text is not None:
+            yield paint(f"{name} ", "dim") + printable(text)
 
 
 def outcome(call: CallRow, cells: int = 0) -> Line:
@@ -64,6 +75,7 @@ def one_call(call: CallRow) -> Iterator[Block]:
     if call.cost:
         rows.append(("cost", money(call.cost)))
     yield Table((), rows, wrap=(1,), indent=2)
+    yield from _contents(call)
 
 
 def one_running(row: RunningRow) -> Line:

@@ -12,7 +12,7 @@ from hub.cli.render.cache import brief
 from hub.cli.render.calls import totals
 from hub.cli.render.costs import host_name, warning_of
 from hub.cli.render.sign_ins import sign_in_notes
-from hub.cli.render.words import about, duration, group, hint_at_variable, join_names, size, times
+from hub.cli.render.words import about, count_of, duration, group, hint_at_variable, join_names, size, times
 from hub.control.answers import BufferStatus, ConfigStatus, HostRow, ProjectRow, ReplicaStatus, Status, UpstreamRow
 from upstreams.journal.error_line import error_line
 
@@ -58,6 +58,8 @@ def _in_common(data: Status) -> list[Block]:
         lines.append(paint(f"no sandbox: {join_names(names, most=NAMES_SHOWN)}, since {why}", "dim"))
     if data.calls and (said := totals(data.calls)):
         lines.append(said)
+    if said := _decisions(data):
+        lines.append(paint(said, "warning"))
     if data.cache:
         lines.append(f"cache: {brief(data.cache)}")
     if data.audit:
@@ -66,6 +68,14 @@ def _in_common(data: Status) -> list[Block]:
         store = data.cache.store if data.cache else None
         lines.append(f"replica: {_replica(data.replica, store)}")
     return lines
+
+
+def _decisions(data: Status) -> str:
+    """The number of decisions that wait for a person, and what shows them; "": there are none."""
+    parts = ("hubd approvals", data.requests), ("hubd pins", sum(row.changed > 0 for row in data.upstreams))
+    number = sum(count for _, count in parts)
+    where = ", ".join(command for command, count in parts if count)
+    return f"{count_of(number, 'decision')} wait{'s' * (number == 1)}: {where}" if number else ""
 
 
 def _replica(replica: ReplicaStatus, store: StoreStatistics | None) -> str:

@@ -1,1 +1,1 @@
-"""What goes on in a running hub, for whoever watches it: `call_requests` (operations that are over, and that run)."""
+"""What goes on in a running hub, for whoever watches it: `live_requests` (operations, and everything at a glance)."""

@@ -151,6 +151,11 @@ class Approvals:
 
     # --- for people outside of hosts
 
+    @property
+    def undecided(self) -> int:
+        """Requests that nobody has decided on."""
+        return sum(not (each.is_approved or each.is_declined) for each in self.requests.all(trio.current_time()))
+
     def list_all(self) -> messages.ApprovalList:
         """All requests, the oldest first, and all grants."""
         now, wall = trio.current_time(), self.grants.wall()

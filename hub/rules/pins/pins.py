@@ -265,6 +265,10 @@ class Pins:
 
     # --- for people
 
+    def count_changed(self, name: str) -> int:
+        """The definitions of a server that differ from what was approved, as it was reviewed last."""
+        return 0 if (review := self._reviews.get(name)) is None else len(review.changes.waiting)
+
     def remarks(self, name: str) -> Iterator[str]:
         """Sentences about the definitions of a server, for status."""
         if (review := self._reviews.get(name)) is None:

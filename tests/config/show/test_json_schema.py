@@ -54,6 +54,7 @@ def test_it_is_a_schema_and_says_what_each_setting_may_be():
         "flow",
         "price",
         "prices",
+        "record",
         "pinning",
         "pin_ignore",
         "hidden_text",

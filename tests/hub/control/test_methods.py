@@ -10,7 +10,7 @@ from hub.control.answers import Logs, ReplicaStatus, Status
 from hub.control.methods import ENDLESS, METHODS, read
 from hub.daemon.api import DaemonApi
 from hub.daemon.decision_requests import DecisionRequests
-from hub.daemon.live.call_requests import CallRequests
+from hub.daemon.live.live_requests import LiveRequests
 from hub.daemon.sign_in_requests import SignInRequests
 
 SENT_AS_THEY_CAME = {"tools": list[msgspec.Raw]}
@@ -19,7 +19,7 @@ SENT_AS_THEY_CAME = {"tools": list[msgspec.Raw]}
 
 @pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
 def test_the_api_has_every_method_as_the_table_says(method):
-    apis = DaemonApi, SignInRequests, DecisionRequests, CallRequests
+    apis = DaemonApi, SignInRequests, DecisionRequests, LiveRequests
     (function,) = (getattr(api, method.name) for api in apis if hasattr(api, method.name))
     returned = typing.get_type_hints(function)["return"]
     if method.name in ENDLESS:
@@ -30,13 +30,13 @@ def test_the_api_has_every_method_as_the_table_says(method):
 
 MEMBERS = {
     "status": "version uptime_s settled upstreams hosts projects cache buffer warnings idle_rules listen config root"
-    " loop faults replica instructions_tokens profiles all_tools all_tokens audit calls",
+    " loop faults replica instructions_tokens profiles all_tools all_tokens audit calls requests",
     "audit": "records head lost problem required removed",
     "upstreams": "since_s last_error last_error_ago_s last_exit restarts next_attempt_s ends_lately crash_loop name"
     " state installing installing_s queued era"
     " version transport pid counts failures health silent_s in_flight degraded sessions mode unattributed"
     " beyond_budget withheld_roots sandbox settling parked stale_config tokens largest connected_ago_s account limits"
-    " pins unchecked",
+    " pins unchecked changed",
     "sandbox": "preset why blamed path wants",
     "pins": "name pinning state approved approved_at changes hidden left_out flags problem item",
     "changes": "item change held words hints parameters only_form",
@@ -77,6 +77,15 @@ MEMBERS = {
     "trials": "upstream problem is_passing wants_token",
     "sign_in_status": "accounts",
     "sign_out": "accounts",
+    "attached": "host label principal transport version endpoint profile search tools tokens idle_s attached_s"
+    " in_flight asked calls cost",
+    "watch": "version principal at uptime_s settled url totals seconds limits servers hosts running warnings"
+    " loop_longest_s projects inbox questions reload",
+    "totals": "calls failed lately rate failed_ratio p50_s p95_s p99_s busy cost tools tokens",
+    "seconds": "end calls failed",
+    "servers": "name state word why health tools tokens calls failed failed_ratio rate p50_s p95_s p99_s slow busy"
+    " waiting last_error since_s era version transport mode pid cost changed spark",
+    "last_error": "error_type name ref ago_s",
     "running": "ref host upstream name method for_s",
     "tool_use": "tools since today days",
     "profiles": "name hosts tools tokens search warnings",
@@ -117,15 +126,22 @@ def test_members_of_json_keep_their_names():
     }
     assert found.pop("approvals") == {"requests approvals", "id host name server rule lasts left_s principal"}
     assert found.pop("logs") == {"records lost"}
+    assert found.pop("hosts") == {MEMBERS["hosts"], MEMBERS["attached"]}
     assert found.pop("calls") == {
-        "calls running lost kept",
+        "calls running lost kept records",
         "ref at took_s method upstream name own host principal outcome failed executed sent size tokens cached"
-        " transport cost",
+        " transport cost arguments result",
         "calls failed lately rate failed_ratio p50_s p95_s p99_s busy cost",
     }
     assert found.pop("cache_clear") == {"cleared"}
     assert {found.pop(name) == {""} for name in ("restart", "stop", "read_tokens", "demand_person")} == {True}
-    assert found == {name: {text} for name, text in MEMBERS.items() if name != "upstreams"}
+    assert found.pop("limits") == {
+        "running waiting",
+        "failed_ratio start_failed_ratio session_s p95_remote_s p95_local_s",
+    }
+    assert found.pop("reload") == {MEMBERS["reload"], "loaded_at problem"}
+    apart = {"upstreams", "hosts", "attached", "limits", "reload"}
+    assert found == {name: {text} for name, text in MEMBERS.items() if name not in apart}
 
 
 def test_parts_that_a_hub_does_not_have_are_not_printed():

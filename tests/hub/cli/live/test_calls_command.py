@@ -5,6 +5,8 @@ import json
 import pytest
 
 from hub.cli.render.calls import call_table, totals
+from hub.cli.render.status import status
+from hub.control.answers import Status, UpstreamRow
 from hub.control.call_messages import CallRow, CallTotals
 from tests.support.attached import hubd, said, upstream
 from tests.support.processes import HUBD, running, running_hub
@@ -73,3 +75,41 @@ def test_the_line_of_status_says_what_is_known():
         "calls: 1 284, 3 in the last 5 min, 33 % of these failed, p50 12 ms, p95 480 ms"
     )
     assert totals(CallTotals(calls=5)) == "calls: 5"
+
+
+@pytest.mark.covers("SEE-2")
+def test_status_says_how_many_decisions_wait():
+    changed = UpstreamRow(name="files", state="connected", changed=3)
+    assert "1 decision waits: hubd pins\n" in drawn(*status(Status(upstreams=(changed,))))
+    text = drawn(*status(Status(upstreams=(changed,), requests=2)))
+    assert "3 decisions wait: hubd approvals, hubd pins\n" in text
+    assert "2 decisions wait: hubd approvals\n" in drawn(*status(Status(requests=2)))
+    assert "wait" not in drawn(*status(Status()))
+
+
+@pytest.mark.covers("SEE-5")
+def test_arguments_are_shown_where_they_are_recorded(tmp_path):
+    config = upstream("talker", SCRIPT)
+    with running_hub(tmp_path, config) as hub:
+        assert hubd(hub, "call", "talker__echo", "key=hunter2").returncode == 0
+        done = hubd(hub, "calls", "--args")
+        assert "hunter2" not in done.stdout
+        assert 'To record them for one server: record = ["arguments"] in [upstreams.NAME]' in done.stderr.replace(
+            "\n", " "
+        )
+        hub.config.write_text(
+            f'{config}record = ["arguments", "result"]\n[upstreams.talker.env]\nKEY = "s3cret-value"\n'
+        )
+        assert hubd(hub, "reload").returncode == 0
+        assert hubd(hub, "call", "talker__echo", "key=hunter2", "other=s3cret-value").returncode == 0
+        shown = said(hub, "calls", "--args")
+        assert '    arguments {"key": "hunter2", "other": "***"}\n' in shown
+        assert "    result {" in shown
+        assert "s3cret" not in shown
+        first, second = objects(hub, "--args")
+        assert (first["arguments"], "hunter2" in second["arguments"]) == (None, True)
+        assert objects(hub)[1]["arguments"] is None
+        assert "arguments {" in said(hub, "calls", second["ref"])
+        hub.config.write_text(f"{config}[calls]\nkeep = 0\n")
+        assert hubd(hub, "reload").returncode == 0
+        assert "the hub keeps no calls" in hubd(hub, "calls").stderr

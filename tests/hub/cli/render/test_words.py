@@ -2,7 +2,8 @@
 
 import pytest
 
-from hub.cli.render.words import lacking_variable, last_words, telling_line
+from hub.cli.render.words import lacking_variable, last_words
+from upstreams.journal.error_line import telling_line
 
 NPM = """npm error code E404
 npm error 404 Not Found - GET https://registry.npmjs.org/nowhere

@@ -6,7 +6,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from hub.daemon.live.call_requests import CallRequests
+from hub.daemon.live.live_requests import LiveRequests
 from hub.wire.mcp import L4
 from tests.support.fakes import FakeUpstream
 from tests.support.house import a_house
@@ -28,7 +28,7 @@ async def test_calls_are_chosen_by_what_they_are_about(autojump_clock):
     fakes = {"files": FakeUpstream(tools=["write"]), "db": FakeUpstream(tools=["ask"])}
     fakes["db"].on["tools/call"] = fail
     async with a_house(fakes) as house:
-        requests = CallRequests(house.hub)
+        requests = LiveRequests(house.hub, house.api.status)
         assert await listed(requests) == await listed(requests, about="files")
         host = await house.host("lines", L4)
         for name in ("files__write", "db__ask", "files__write"):
@@ -61,7 +61,7 @@ async def test_a_call_that_runs_is_told_and_followers_hear_of_its_end(autojump_c
 
     fake = FakeUpstream(tools=["write"])
     async with a_house({"files": fake}) as house:
-        requests, recorder = CallRequests(house.hub), house.hub.router.chains.recorder
+        requests, recorder = LiveRequests(house.hub, house.api.status), house.hub.router.chains.recorder
         before = list(recorder.listeners)
         host = await house.host("lines", L4)
         await host.call("files__write", {})
@@ -84,7 +84,7 @@ async def test_a_call_that_runs_is_told_and_followers_hear_of_its_end(autojump_c
 
 async def test_a_reader_that_is_too_slow_is_told_how_many_it_lost(autojump_clock):
     async with a_house({"files": FakeUpstream(tools=["write"])}) as house:
-        requests, recorder = CallRequests(house.hub), house.hub.router.chains.recorder
+        requests, recorder = LiveRequests(house.hub, house.api.status), house.hub.router.chains.recorder
         host = await house.host("lines", L4)
         await host.call("files__write", {})
         async with aclosing(requests.calls(follow=True, n=0)) as answers:
@@ -93,3 +93,30 @@ async def test_a_reader_that_is_too_slow_is_told_how_many_it_lost(autojump_clock
                 recorder.listeners[-1](recorder.ring[0])
             found = await anext(answers)
             assert (len(found.calls), found.lost) == (MAX_QUEUED, 5)
+
+
+@pytest.mark.covers("SEE-3")
+async def test_everything_at_a_glance_is_told_again_and_again(autojump_clock):
+    async def wait(message, conversation):
+        await trio.sleep(60)
+        return {"content": []}
+
+    fake = FakeUpstream(tools=["write", "read"])
+    async with a_house({"files": fake}) as house:
+        host = await house.host("lines", L4)
+        await host.call("files__write", {})
+        async with aclosing(LiveRequests(house.hub, house.api.status).watch(2.0)) as answers:
+            first = await anext(answers)
+            assert (first.totals.calls, first.principal, first.totals.tools) == (1, "local", 2)
+            [server] = first.servers
+            assert (server.name, server.state, server.health, server.tools) == ("files", "connected", "good", 2)
+            await host.call("files__write", {})
+            fake.on["tools/call"] = wait
+            question = await host.start("tools/call", {"name": "files__read", "arguments": {}})
+            begun = trio.current_time()
+            second = await anext(answers)
+            assert trio.current_time() == begun + 2
+            [server], [attached], [running] = second.servers, second.hosts, second.running
+            assert (server.calls, server.busy, second.totals.busy, running.name) == (2, 1, 1, "files__read")
+            assert (attached.calls, attached.in_flight, sum(second.seconds.calls)) == (2, 1, 2)
+            await question.wait()

@@ -1,0 +1,110 @@
+"""Requests of whoever watches: operations of hosts, as the hub keeps them and as they end, and everything at a glance.
+
+Nothing is computed while nobody asks.
+"""
+
+from collections import deque
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
+from time import perf_counter
+from typing import Final
+
+import trio
+
+from hub.app import WALL, Hub
+from hub.control.answers import Status
+from hub.control.call_messages import CallFilter, CallList, CallRow, RunningRow
+from hub.control.methods import CALL_LINES
+from hub.control.overview_messages import Overview
+from hub.link.call_interface import OWNER
+from hub.telemetry.contents import NO_CONTENT
+from hub.telemetry.ended import Ended
+from hub.telemetry.figures import describe_call, describe_running
+from hub.telemetry.overview import Counted, make_overview, row_of_server
+from upstreams.journal.journal import Follower
+
+PAUSE_S: Final = 0.1
+"""Pause between two messages to a follower, each of which has all that ended meanwhile."""
+
+
+EVERY_S: Final = 1.0
+LEAST_S: Final = 0.1
+"""The shortest pause between two overviews."""
+
+
+class LiveRequests:
+    """Carries them out, by their names in `hub.control.methods`."""
+
+    def __init__(self, hub: Hub, status: Callable[[], Awaitable[Status]]) -> None:
+        """`status`: everything `hubd status` shows."""
+        self._hub = hub
+        self._status = status
+        self._recorder = hub.router.chains.recorder
+
+    async def overview(self, principal: str = OWNER) -> Overview:
+        """Everything at a glance; `principal`: whoever looks."""
+        status = await self._status()
+        counted, rows = Counted(self._recorder, self._hub.servers.configs, perf_counter()), []
+        for upstream in status.upstreams:
+            rows.append(row_of_server(upstream, counted))
+            await trio.lowlevel.checkpoint()
+        return make_overview(status, rows, counted, WALL() - perf_counter(), principal)
+
+    async def watch(self, every_s: float = EVERY_S) -> AsyncGenerator[Overview, None]:
+        """Everything at a glance, again and again."""
+        while True:
+            yield await self.overview()
+            await trio.sleep(max(LEAST_S, every_s))
+
+    async def calls(
+        self,
+        about: str = "",
+        host: str = "",
+        failed: bool = False,
+        slower_s: float = 0.0,
+        since: float = 0.0,
+        n: int = CALL_LINES,
+        follow: bool = False,
+        contents: bool = False,
+    ) -> AsyncGenerator[CallList, None]:
+        """The last `n` operations that are over and wanted (`CallFilter`), and those that run; with `follow` then, for
+        ever, new ones as they end. A reader that is too slow loses the oldest. `contents`: with what was recorded of
+        their arguments and results."""
+        recorder, follower, missing = self._recorder, Follower[Ended](), 0
+        wanted = CallFilter(about=about, host=host, failed=failed, slower_s=slower_s, since=since)
+        if follow:
+            recorder.listeners.append(follower.queue)
+        try:
+            yield CallList(
+                calls=tuple(deque(self._select(recorder.ring, wanted, contents), max(0, n))),
+                running=describe_running(recorder, perf_counter(), _runs_for(about, host)),
+                kept=recorder.ring.maxlen or 0,
+                records=tuple(name for name, config in self._hub.servers.configs.items() if config.record),
+            )
+            while follow:
+                records, lost = await follower.next()
+                missing += lost
+                if found := tuple(self._select(records, wanted, contents)):
+                    yield CallList(calls=found, lost=missing)
+                    missing = 0
+                await trio.sleep(PAUSE_S)
+        finally:
+            if follow:
+                recorder.listeners.remove(follower.queue)
+
+    def _select(self, records: Iterable[Ended], wanted: CallFilter, contents: bool) -> Iterator[CallRow]:
+        offset, configs, find = (
+            WALL() - perf_counter(),
+            self._hub.servers.configs,
+            self._hub.router.chains.contents.find,
+        )
+        for ended in records:
+            row = describe_call(ended, offset, configs, find(ended.ref) if contents else NO_CONTENT)
+            if wanted.passes(row):
+                yield row
+
+
+def _runs_for(about: str, host: str) -> Callable[[RunningRow], bool]:
+    def wants(row: RunningRow) -> bool:
+        return (not about or about in (row.upstream, row.ref, row.name)) and (not host or host == row.host)
+
+    return wants

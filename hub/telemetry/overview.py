@@ -1,0 +1,191 @@
+"""Overview: how everything does at a glance, made of a status and of what `Recorder` has counted. Pure.
+
+counted = Counted(recorder, configs, now)
+row_of_server(status_row, counted)       one server
+make_overview(status, rows, counted)     everything
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from typing import Final
+
+from msgspec import structs
+
+from hub.control.answers import HostRow, Status, UpstreamRow
+from hub.control.overview_messages import (
+    AttachedRow,
+    LastError,
+    LimitRow,
+    Overview,
+    ReloadRow,
+    SecondsRow,
+    ServerRow,
+    Totals,
+)
+from hub.link.call_interface import OWNER
+from hub.link.log_context import spell_ref
+from hub.telemetry import limits
+from hub.telemetry.costs import sum_costs
+from hub.telemetry.ended import NO_FAILURES
+from hub.telemetry.figures import MINUTE_S, Configs, count_failures, describe_running, percentiles, sum_calls
+from hub.telemetry.recorder import Recorder
+from hub.telemetry.tally import SECONDS, Tally
+from upstreams.journal.error_line import sum_error_up
+from upstreams.lifecycle import State
+
+SPARK_S: Final = 5
+FEW: Final = 5
+"""Operations below which a part of them that failed says little."""
+WORDS: Final = {State.UNAUTHORIZED.value: "sign-in needed"}
+"""States as people are told them, where that is another word."""
+_HEALTH: Final = {
+    State.CONNECTED.value: "good",
+    State.CONNECTING.value: "busy",
+    State.IDLE.value: "off",
+    State.DISABLED.value: "off",
+    State.UNAUTHORIZED.value: "warning",
+}
+_WAITING: Final = frozenset({State.UNAUTHORIZED.value, State.UNRESOLVED.value})
+"""States of servers that wait for a person."""
+
+
+class Counted:
+    """What a recorder has counted, by server and host, at one moment. `now` by the clock of records."""
+
+    def __init__(self, recorder: Recorder, configs: Configs, now: float) -> None:
+        self.recorder = recorder
+        self.configs = configs
+        self.now = now
+        self.tallies: defaultdict[str, list[Tally]] = defaultdict(list)
+        """By server."""
+        self.calls: Counter[str] = Counter()
+        """Operations that were carried out, by the label of their host."""
+        for (upstream, _, _), tally in recorder.tallies.items():
+            self.tallies[upstream].append(tally)
+            for host, use in tally.hosts.items():
+                self.calls[host] += use.charged
+        self.costs = sum_costs(recorder.tallies, configs)
+        self.failures = {each.upstream: each for each in recorder.ring if each.outcome not in NO_FAILURES}
+        """The last failure of each server."""
+        self.busy = Counter(intent.target.upstream.name for intent in recorder.running.values())
+
+    def cost_of_server(self, name: str) -> float:
+        """The cost of all operations at a server."""
+        return sum(cost.price for (_, upstream), cost in self.costs.items() if upstream == name)
+
+    def cost_of_host(self, label: str) -> float:
+        """The cost of all operations of hosts of a label."""
+        return sum(cost.price for (host, _), cost in self.costs.items() if host == label)
+
+    def last_error(self, name: str) -> LastError | None:
+        """The last failure of a server; None: none is known."""
+        if (ended := self.failures.get(name)) is None:
+            return None
+        ago_s = round(max(0.0, self.now - ended.at), 1)
+        return LastError(error_type=ended.outcome, name=ended.name, ref=spell_ref(ended.ref), ago_s=ago_s)
+
+
+def row_of_server(status: UpstreamRow, counted: Counted) -> ServerRow:
+    """A server with the figures of its operations."""
+    tallies, seconds = counted.tallies.get(status.name, []), counted.recorder.seconds.get(status.name)
+    calls, failed = ([0] * SECONDS, [0] * SECONDS) if seconds is None else seconds.last(int(counted.now))
+    lately = sum(calls)
+    p50_s, p95_s, p99_s = percentiles(tallies)
+    is_slow = p95_s is not None and p95_s > limits.slow_from_s(is_local=status.transport == "stdio")
+    row = ServerRow(
+        name=status.name,
+        state=status.state,
+        word="installing" if status.installing else WORDS.get(status.state, status.state),
+        tools=None if status.counts is None else status.counts.tools,
+        tokens=status.tokens,
+        calls=sum(tally.count for tally in tallies),
+        failed=sum(map(count_failures, tallies)),
+        failed_ratio=sum(failed) / lately if lately else None,
+        rate=round(sum(calls[-MINUTE_S:]) / MINUTE_S, 2),
+        p50_s=p50_s,
+        p95_s=p95_s,
+        p99_s=p99_s,
+        slow=is_slow,
+        busy=counted.busy[status.name],
+        waiting=0 if status.limits is None else status.limits.waiting,
+        last_error=counted.last_error(status.name),
+        since_s=status.since_s,
+        era=status.era,
+        version=status.version,
+        transport=status.transport,
+        mode=status.mode,
+        pid=status.pid,
+        cost=counted.cost_of_server(status.name),
+        changed=status.changed,
+        spark=tuple(sum(calls[at : at + SPARK_S]) for at in range(0, SECONDS, SPARK_S)),
+    )
+    health, why = _judge(status, row, fails=lately >= FEW and (row.failed_ratio or 0.0) > limits.TOOL_ERRORS)
+    return structs.replace(row, health=health, why=why)
+
+
+def _judge(status: UpstreamRow, row: ServerRow, *, fails: bool) -> tuple[str, str | None]:
+    """The health of a server, and why it is not well."""
+    health = _HEALTH.get(status.state, "bad")
+    if health == "bad" or status.crash_loop:
+        return "bad", sum_error_up(status.last_error) if status.last_error else None
+    if health == "warning":
+        command = "" if status.account is None else status.account.command
+        return health, f"sign in: {command}" if command else sum_error_up(status.last_error or "") or None
+    if health == "good":
+        reasons = [*(status.degraded or ()), *status.pins]
+        if status.silent_s is not None:
+            reasons.insert(0, f"not answering pings for {status.silent_s:.0f} s")
+        if status.stale_config:
+            reasons.append(f"still runs with its old settings: {sum_error_up(status.stale_config)}")
+        if row.slow:
+            reasons.append("slow: its p95 is beyond the limit")
+        if fails:
+            reasons.append("many of its calls fail")
+        return ("warning", reasons[0]) if reasons else ("good", None)
+    return health, None
+
+
+def make_overview(
+    status: Status, servers: Iterable[ServerRow], counted: Counted, offset: float, principal: str = OWNER
+) -> Overview:
+    """Everything at a glance. `offset`: from times of records to those of day; `principal`: whoever looks."""
+    now, seconds = counted.now, [each.last(int(counted.now)) for each in counted.recorder.seconds.values()]
+    rows = tuple(servers)
+    totals = structs.asdict(sum_calls(counted.recorder, now, counted.configs))
+    empty = [0] * SECONDS
+    return Overview(
+        version=status.version,
+        principal=principal,
+        at=round(now + offset, 3),
+        uptime_s=status.uptime_s,
+        settled=status.settled,
+        url=status.listen.url if status.listen else "",
+        totals=Totals(**totals, tools=status.all_tools, tokens=status.all_tokens),
+        seconds=SecondsRow(
+            end=int(now) + offset,
+            calls=tuple(map(sum, zip(empty, *(calls for calls, _ in seconds), strict=True))),
+            failed=tuple(map(sum, zip(empty, *(failed for _, failed in seconds), strict=True))),
+        ),
+        limits=LimitRow(
+            failed_ratio=limits.TOOL_ERRORS,
+            start_failed_ratio=limits.START_FAILURES,
+            session_s=limits.SESSION_S,
+            p95_remote_s=limits.P95_REMOTE_S,
+            p95_local_s=limits.P95_LOCAL_S,
+        ),
+        servers=rows,
+        hosts=tuple(_host(each, counted) for each in status.hosts),
+        running=describe_running(counted.recorder, now),
+        warnings=(*status.config.warnings, *status.idle_rules, *status.warnings),
+        loop_longest_s=status.loop.longest_s if status.loop else 0.0,
+        projects=status.projects,
+        inbox=status.requests + sum((row.changed > 0) + (row.state in _WAITING) for row in rows),
+        questions=sum(host.asked for host in status.hosts),
+        reload=ReloadRow(loaded_at=status.config.loaded_at, problem=status.config.problem),
+    )
+
+
+def _host(host: HostRow, counted: Counted) -> AttachedRow:
+    members = structs.asdict(host)
+    del members["listening"]
+    return AttachedRow(**members, calls=counted.calls[host.label], cost=counted.cost_of_host(host.label))
