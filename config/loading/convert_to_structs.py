@@ -113,7 +113,7 @@ def _unknown(key: str, type: type[Struct]) -> str:
     if type is not HubConfig and (declared := declarations(HubConfig).get(key)) is not None:
         if declared.table is None and declared.named is None:
             return "ignored: it is a setting of the whole hub; in hubd.toml it stands above the first [table]"
-        if not nearest(key, type):
+        if issubclass(type, ServerSettings) or not nearest(key, type):
             return (
                 f"ignored: it is a table of the whole hub; write [{key}{'.NAME' * bool(declared.named)}] in hubd.toml"
             )
