@@ -20,7 +20,7 @@ MAX_CALLS: Final = 1_000
 CUT: Final = "..."
 
 
-class Content(NamedTuple):
+class CallContent(NamedTuple):
     """What was recorded of one call. None: nothing was."""
 
     upstream: str = ""
@@ -28,14 +28,14 @@ class Content(NamedTuple):
     result: str | None = None
 
 
-NO_CONTENT: Final = Content()
+NO_CONTENT: Final = CallContent()
 
 
 class ContentRecorder(Stage):
     """Records contents of calls as they end."""
 
     def __init__(self) -> None:
-        self._found: BoundedDict[int, Content] = BoundedDict(MAX_CALLS)
+        self._found: BoundedDict[int, CallContent] = BoundedDict(MAX_CALLS)
 
     def admits(self, intent: Intent) -> None:
         return None
@@ -49,9 +49,9 @@ class ContentRecorder(Stage):
         elif outcome is not None:
             result = mask(outcome.message if isinstance(outcome, Failure) else str(outcome))[:MAX_CHARS]
         found = None if arguments is None or "arguments" not in wanted else _show(arguments, mask)
-        self._found.put(intent.ref, Content(upstream.name, found, result if "result" in wanted else None))
+        self._found.put(intent.ref, CallContent(upstream.name, found, result if "result" in wanted else None))
 
-    def find(self, ref: int) -> Content:
+    def find(self, ref: int) -> CallContent:
         """What was recorded of a call."""
         return self._found.get(ref, NO_CONTENT)
 

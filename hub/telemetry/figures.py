@@ -10,7 +10,7 @@ from hub.calls.chain import Intent
 from hub.catalog.token_cost import tokens_of
 from hub.control.call_messages import CallRow, CallTotals, RunningRow
 from hub.link.log_context import spell_ref
-from hub.telemetry.contents import NO_CONTENT, Content
+from hub.telemetry.contents import NO_CONTENT, CallContent
 from hub.telemetry.costs import cost_of_one, sum_costs
 from hub.telemetry.ended import NO_FAILURES, Ended
 from hub.telemetry.recorder import Recorder
@@ -25,7 +25,7 @@ Configs = Mapping[str, UpstreamConfig]
 """Of all servers, by name: they have prices."""
 
 
-def describe_call(ended: Ended, offset: float, configs: Configs, content: Content = NO_CONTENT) -> CallRow:
+def describe_call(ended: Ended, offset: float, configs: Configs, content: CallContent = NO_CONTENT) -> CallRow:
     """An operation that is over. `offset`: from times of the record to those of day."""
     return CallRow(
         ref=spell_ref(ended.ref),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hub.cli.context import CommandFailed, Context, Output, client
 from hub.cli.live.logs_command import record
-from hub.cli.live.top_view import Top, Wish
+from hub.cli.live.top_view import KeyAction, Top
 from hub.cli.parser import add
 from hub.cli.render.calls import call_table
 from hub.control.client import ControlClient
@@ -42,14 +42,14 @@ def add_commands(commands: Any) -> None:
 def _top(options: Context, output: Output) -> None:
     if not (sys.stdin is not None and sys.stdin.isatty() and output.screen.live):
         raise CommandFailed(NO_TERMINAL)
-    with Feed() as feed:
+    with OverviewFeed() as feed:
         try:
             curses.wrapper(_run, feed, has_colours=output.screen.colour)
         except curses.error as error:  # the terminal is unknown, or can do nothing
             raise CommandFailed(f"{NO_TERMINAL} ({error})") from None
 
 
-class Feed:
+class OverviewFeed:
     """The overviews of the hub, which may go away and come back."""
 
     def __init__(self) -> None:
@@ -59,7 +59,7 @@ class Feed:
         self._retry_at = 0.0
         self.latest = self._connect()
 
-    def __enter__(self) -> "Feed":
+    def __enter__(self) -> "OverviewFeed":
         return self
 
     def __exit__(self, *_error: object) -> None:
@@ -95,7 +95,7 @@ class Feed:
         return True, ""
 
 
-def _run(window: curses.window, feed: Feed, *, has_colours: bool) -> None:
+def _run(window: curses.window, feed: OverviewFeed, *, has_colours: bool) -> None:
     curses.set_escdelay(ESCAPE_MS)
     with suppress(curses.error):
         curses.curs_set(0)
@@ -125,7 +125,7 @@ def _read_keys(window: curses.window) -> Iterator[str]:
         yield _KEYS.get(key, chr(key) if key < 128 else "")
 
 
-def _fulfil(top: Top, wish: Wish | None, rows: int) -> None:
+def _fulfil(top: Top, wish: KeyAction | None, rows: int) -> None:
     """Do what is wanted, and fetch what the page shows."""
     try:
         if wish is not None:

@@ -41,7 +41,7 @@ _SORTS: Final[tuple[tuple[str, Callable[[ServerRow], Any]], ...]] = (
 )
 
 
-class Wish(NamedTuple):
+class KeyAction(NamedTuple):
     """What somebody wants by a key: `quit`, or to `restart` a server."""
 
     what: str
@@ -85,14 +85,14 @@ class Top:
         if not self._is_paused:
             self._seen = overview
 
-    def press(self, key: str) -> Wish | None:
+    def press(self, key: str) -> KeyAction | None:
         """Do what a key means."""
         self.note = ""
         if self._asks:
             self._asks = False
-            return Wish("restart", self.server) if key in ("y", "Y") else None
+            return KeyAction("restart", self.server) if key in ("y", "Y") else None
         if key == "q":
-            return Wish("quit")
+            return KeyAction("quit")
         if key == "p":
             self._is_paused = not self._is_paused
         elif key == "escape":

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hub.cli.live.top_view import Top, Wish, spark
+from hub.cli.live.top_view import KeyAction, Top, spark
 from hub.cli.render.layout import lines_of
 from hub.control.call_messages import RunningRow
 from hub.control.overview_messages import AttachedRow, LastError, LimitRow, Overview, ReloadRow, ServerRow, Totals
@@ -97,7 +97,7 @@ def test_keys_choose_ask_pause_and_turn_pages():
     assert drawn(top)[-1].startswith("restart db?")
     assert top.press("q") is None, "any other key than y is a no"
     top.press("r")
-    assert top.press("y") == Wish("restart", "db")
+    assert top.press("y") == KeyAction("restart", "db")
     top.press("p")
     top.see(Overview())
     assert (top.server, top.is_paused) == ("db", True)
@@ -115,7 +115,7 @@ def test_keys_choose_ask_pause_and_turn_pages():
     top.press("enter")
     assert top.page == "log"
     assert top.press("s") is None
-    assert top.press("q") == Wish("quit")
+    assert top.press("q") == KeyAction("quit")
 
 
 def test_hosts_are_shown_with_what_they_cost():
