@@ -32,8 +32,9 @@ from hub.link.call_interface import Exchange, Operation
 from hub.link.log_context import spell_ref
 from hub.wire import mcp
 from hub.wire.declarations import can_be_asked
-from hub.wire.jsonrpc import Failure, Reply, Request
+from hub.wire.jsonrpc import Failure, Reply, Request, peek_str
 from hub.wire.mcp import Kind
+from hub.wire.trace_context import TRACEPARENT, read_parent
 from upstreams.upstream import ManagedUpstream
 
 next_ref: Final = count(randbits(32)).__next__
@@ -93,7 +94,9 @@ class Intent(Struct, frozen=True, eq=False):
         """As `hub.link.log_context.LogSubject`."""
         target = self.target
         about = {"upstream": target.upstream.name, "ref": spell_ref(self.ref), "host": self.host.caller.identity.host}
-        return about | {"method": self.request.method} | ({"tool": target.exposed} if target.kind is Kind.TOOL else {})
+        about |= {"method": self.request.method, "tool": target.exposed if target.kind is Kind.TOOL else ""}
+        parent = read_parent(peek_str(self.operation.meta.get(TRACEPARENT)))
+        return about if parent is None else about | {"trace_id": f"{parent.trace_id:032x}"}
 
     def send(self, next: "Next", operation: Operation, exchange: Exchange) -> Awaitable[Reply]:
         """Carry out another operation for this intent by `next`."""

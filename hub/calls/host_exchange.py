@@ -9,6 +9,7 @@ its host can be asked while it waits; else they are refused, so that upstreams g
 
 from collections.abc import Callable, Mapping
 from math import inf
+from time import perf_counter
 from typing import Final, Protocol
 
 import trio
@@ -84,6 +85,10 @@ class RunnablePassage(RunningCall, Protocol):
         """Carry it out. Raises HubError: there is no answer."""
 
 
+HearQuestion = Callable[[Question, float, Reply | None], None]
+"""Gets a question that a host was asked, how long that took, and the answer; None: it was withdrawn."""
+
+
 class HostExchange:
     """One running request of one host. Satisfies `hub.link.call_interface.Exchange`.
 
@@ -95,6 +100,7 @@ class HostExchange:
     __slots__ = (
         "_allowed",
         "_has_asked",
+        "_hear_question",
         "_held",
         "_last_progress",
         "_session",
@@ -148,6 +154,7 @@ class HostExchange:
         self._allowed = TokenBucket(PROGRESS_PER_S, PROGRESS_PER_S) if progress_token is not None else None
         self.reported_at = 0.0
         self._has_asked = False
+        self._hear_question: HearQuestion | None = None
         self._session: HostSession | None = None
         """Session of the host, once the request is over."""
 
@@ -196,6 +203,10 @@ class HostExchange:
         """The request is carried out as this operation; a failure tells it to the host."""
         self.ref = ref
 
+    def follow_questions(self, hear: HearQuestion | None) -> None:
+        """Tell `hear` of questions that its host was asked; None: nobody."""
+        self._hear_question = hear
+
     def close(self) -> None:
         """The request is about to be answered, or was cancelled: nothing can be asked on its stream any more."""
         if (passage := self.passage) is not None:  # cancelled before its turn came
@@ -226,7 +237,13 @@ class HostExchange:
         """Put a question to the host, if it can be asked; when the request is over, for its roots only."""
         if self.host is not None:
             self._has_asked = True
-            return await self.host.ask(question, self._say)
+            began, reply = perf_counter(), None
+            try:
+                reply = await self.host.ask(question, self._say)
+                return reply
+            finally:
+                if self._hear_question is not None:
+                    self._hear_question(question, perf_counter() - began, reply)
         if self._session is None:
             if self.caller.era is Era.MODERN:
                 self.lacking = with_missing(self.lacking, question, self.caller.capabilities)

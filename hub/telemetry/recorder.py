@@ -13,13 +13,12 @@ from typing import Final
 from hub.calls.chain import Intent, Outcome, Stage
 from hub.link.call_interface import NO_ARGUMENTS
 from hub.link.hub_errors import Executed
-from hub.link.log_context import spell_ref
+from hub.link.log_context import log_about
 from hub.link.rate_limits import TokenBucket
 from hub.telemetry.ended import CHARGED, ERROR, MAY_HAVE_RUN, NO_FAILURES, Ended, strip_uri, sum_up
 from hub.telemetry.tally import BOUNDS_S, MAX_OUTCOMES, OTHER_OUTCOME, SECONDS, Histogram, Seconds, Tally
 from hub.wire.jsonrpc import Result
 from hub.wire.large_message_peeks import LARGE_BYTES
-from hub.wire.mcp import TOOLS_CALL
 
 log = logging.getLogger("hubd.call")
 
@@ -108,7 +107,7 @@ class Recorder(Stage):
         for tell in self.listeners:
             tell(ended)
         if executed and self._lines.take(now):
-            log_failure(ended)
+            log_failure(ended, intent)
 
     def _begin_tally(self, key: tuple[str, str, str]) -> Tally:
         """The tally of what was not counted yet."""
@@ -125,10 +124,9 @@ class Recorder(Stage):
         return self.served.setdefault((method, outcome, transport), Histogram())
 
 
-def log_failure(ended: Ended) -> None:
+def log_failure(ended: Ended, intent: Intent) -> None:
     """Log an operation that failed by the hub's word; one of which nothing was sent is less of a matter."""
     level = logging.INFO if ended.executed == Executed.NO.value else logging.WARNING
-    about = {"upstream": ended.upstream, "ref": spell_ref(ended.ref), "host": ended.host, "method": ended.method}
-    about |= {"error_type": ended.outcome} | ({"tool": ended.name} if ended.method == TOOLS_CALL else {})
-    text = "%s: %s %s after %.3g s"
-    log.log(level, text, ended.host, ended.name, ended.outcome, ended.took_s, extra=about)
+    text, about = "%s: %s %s after %.3g s", {"error_type": ended.outcome}
+    with log_about(intent):
+        log.log(level, text, ended.host, ended.name, ended.outcome, ended.took_s, extra=about)

@@ -23,8 +23,9 @@ from hub.link.log_context import spell_ref
 from hub.link.module_loading import load
 from hub.telemetry.ended import CANCELLED, NO_FAILURES, Ended, strip_uri, sum_up
 from hub.telemetry.span import Attributes, Span
-from hub.wire.jsonrpc import Failure, peek_str
+from hub.wire.jsonrpc import Failure, Reply, peek_str
 from hub.wire.mcp import COMPLETE, PROMPTS_GET, RESOURCES_READ, TOOLS_CALL
+from hub.wire.questions.askable_questions import Question
 from hub.wire.trace_context import BAGGAGE, TRACE_KEYS, TRACEPARENT, TRACESTATE, TraceParent, read_parent, write_parent
 from upstreams.upstream import ManagedUpstream
 
@@ -38,7 +39,6 @@ MAX_TEXT: Final = 500
 WAITED_S: Final = 0.01
 """A wait in the hub's queue that is worth telling."""
 _NAMED: Final = {TOOLS_CALL: "gen_ai.tool.name", PROMPTS_GET: "gen_ai.prompt.name", RESOURCES_READ: "mcp.resource.uri"}
-_NETWORKS: Final = {"tcp": {"network.transport": "tcp", "network.protocol.name": "http"}}
 
 
 class OpenCall(Struct):
@@ -127,6 +127,21 @@ class Tracing:
         elif self._sample >= 1 or self._random.random() < self._sample:
             self._open[intent.ref] = OpenCall(intent, self._random.getrandbits(128) or 1, self.new_id(), 0)
 
+    def hear_question(self, call: OpenCall, question: Question, took_s: float, reply: Reply | None) -> None:
+        """Send the spans of a question that the host of `call` was asked: of the server's, as it came, and of the hub's
+        own request to the host."""
+        caller = call.intent.host.caller
+        outcome = CANCELLED if reply is None else str(reply.code) if isinstance(reply, Failure) else ""
+        ref = {"mcp.method.name": question.method, "hubd.ref": spell_ref(call.intent.ref), **_error(outcome)}
+        error, text = "" if outcome in NO_FAILURES else outcome, _text(reply)
+        host = {**_network(caller.transport), "mcp.protocol.version": caller.version, "hubd.host": caller.identity.host}
+        about: list[tuple[bool, Attributes]] = [(False, host)]
+        if question.upstream:
+            about.append((True, {"mcp.protocol.version": question.version, "hubd.upstream": question.upstream}))
+        for is_server, more in about:
+            ids = call.trace_id, self.new_id(), call.span_id
+            self.add(Span(*ids, is_server, question.method, took_s, {**ref, **more}, error, text))
+
     def find(self, intent: Intent) -> OpenCall | None:
         """The operation that an intent, or one that was made of it, belongs to; None: it is not traced."""
         return self._open.get(intent.ref)
@@ -146,12 +161,13 @@ class Tracing:
         if call is None:
             return
         intent, host, method = call.intent, call.intent.host, ended.method
+        host.follow_questions(None)  # it would hold the call, which holds it
         attributes: Attributes = {
             "mcp.method.name": method,
             **_about(method, ended.name),
             "jsonrpc.request.id": str(intent.request.id),
             "mcp.protocol.version": host.caller.version,
-            **_NETWORKS.get(ended.transport, {"network.transport": ended.transport}),
+            **_network(ended.transport),
             "hubd.ref": spell_ref(ended.ref),
             "hubd.host": ended.host,
             "hubd.cache": ended.cached,
@@ -188,6 +204,8 @@ class ReceivedCalls(Stage):
 
     def admits(self, intent: Intent) -> None:
         self._tracing.begin(intent)
+        if (call := self._tracing.find(intent)) is not None:
+            intent.host.follow_questions(partial(self._tracing.hear_question, call))
 
     def left(self, intent: Intent, outcome: Outcome) -> None:
         if (call := self._tracing.find(intent)) is not None:
@@ -206,7 +224,7 @@ class SentMessages(Stage):
         if config.url is not None:
             parts = urlsplit(config.url)
             port = parts.port or (443 if parts.scheme == "https" else 80)
-            self._address = {**_NETWORKS["tcp"], "server.address": parts.hostname or "", "server.port": port}
+            self._address = {**_network("tcp"), "server.address": parts.hostname or "", "server.port": port}
 
     def admits(self, intent: Intent) -> None:
         meta = intent.operation.meta  # that of this operation alone, written when it is sent, which is next
@@ -268,6 +286,11 @@ def _about(method: str, name: str) -> Attributes:
         return {"gen_ai.tool.name": name, "gen_ai.operation.name": "execute_tool"}
     key = _NAMED.get(method)
     return {} if key is None else {key: strip_uri(name) if method == RESOURCES_READ else name}
+
+
+def _network(transport: str) -> Attributes:
+    """The attributes of a way of messages."""
+    return {"network.transport": transport, **({"network.protocol.name": "http"} if transport == "tcp" else {})}
 
 
 def _error(outcome: str) -> Attributes:

@@ -12,7 +12,7 @@ from config.loading.checks import hub as checks
 from config.settings import HubConfig, TracingConfig
 from hub.control.client import ControlClient
 from hub.control.methods import RELOAD
-from tests.support.attached import Post, ready, upstream
+from tests.support.attached import INITIALIZE, Host, Post, ready, upstream
 from tests.support.otlp_collector import collecting
 from tests.support.processes import free_port, running_hub
 
@@ -134,6 +134,31 @@ def test_the_caller_decides_what_is_sampled(tmp_path, era, server):
     assert sum(span.trace == TRACE for span in spans) == 4
 
 
+@pytest.mark.covers("OT-4")
+def test_a_question_of_a_server_is_below_the_call_that_caused_it(tmp_path):
+    question = {"messages": [], "maxTokens": 1}
+    script = {"on": {"tools/call:curious": [["ask", "sampling/createMessage", question], ["reply_told"]]}}
+    answer = {"role": "assistant", "content": {"type": "text", "text": CANARY}, "model": "m"}
+    with collecting() as collector:
+        text = config(collector.url, more=upstream("asking", script))
+        with running_hub(tmp_path, text) as hub, Host(hub) as host:
+            host.ask(0, "initialize", INITIALIZE | {"capabilities": {"sampling": {}}})
+            host.receive()
+            for id, meta in ((1, {"traceparent": PARENT}), (2, {"traceparent": PARENT[:-1] + "0"})):
+                host.ask(id, "tools/call", {"name": "asking__curious", "arguments": {}, "_meta": meta})
+                asked = host.receive()
+                assert asked["method"] == "sampling/createMessage"
+                host.send({"jsonrpc": "2.0", "id": asked["id"], "result": answer})
+                assert host.receive()["id"] == id
+            spans = collector.await_spans(4)
+    below = {(span.is_server, span.attributes.get("hubd.upstream")) for span in spans if span.name == asked["method"]}
+    assert below == {(True, "asking"), (False, None)}
+    (received,) = [span for span in spans if span.parent == SPAN]
+    assert [span.parent for span in spans if span is not received] == [received.id] * 3
+    assert len(spans) == 4
+    assert not any(CANARY.encode() in body for body in collector.bodies)
+
+
 @pytest.mark.covers("OT-3")
 def test_parallel_calls_share_no_span(tmp_path):
     with collecting() as collector, running_hub(tmp_path, config(collector.url)) as hub, ready(hub) as host:
@@ -189,6 +214,7 @@ def test_what_does_not_fit_is_counted(monkeypatch):
     from hub.telemetry import span_export
     from hub.telemetry.span import Span
 
+    monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "60000")  # so that a batch is taken when it is whole
     monkeypatch.setattr(span_export, "QUEUE", 600)
     with collecting("hang") as collector:
         export = span_export.SpanExport(TracingConfig(enabled=True, endpoint=collector.url), lambda: 1.0, "1")

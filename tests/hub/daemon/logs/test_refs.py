@@ -7,12 +7,15 @@ import pytest
 
 from hub.control.client import ControlClient
 from hub.control.methods import RELOAD
+from hub.daemon.logs.record_fields import FIELDS
 from tests.support.attached import hubd, last_record, ready, said, upstream
 from tests.support.failure_facts import but_ref
 from tests.support.processes import running_hub
 
 LOSES = upstream("files", {"on": {"tools/call:die": [["exit", 3]]}})
 SECRET = "canary-5f1c"
+TRACE = "0af7651916cd43dd8448eb211c80319c"
+TRACED = {"traceparent": f"00-{TRACE}-b7ad6b7169203331-01"}
 
 
 def log_of(hub):
@@ -22,7 +25,7 @@ def log_of(hub):
 @pytest.mark.covers("OL-1", "OL-2")
 def test_a_call_that_failed_is_found_by_its_ref(tmp_path):
     with running_hub(tmp_path, LOSES) as hub, ready(hub) as host:
-        host.ask(2, "tools/call", {"name": "files__die", "arguments": {"secret": SECRET}})
+        host.ask(2, "tools/call", {"name": "files__die", "arguments": {"secret": SECRET}, "_meta": TRACED})
         facts = host.receive()["result"]["_meta"]["dev.hubd/failure"]
         assert but_ref(facts)["hub"] == "upstream_lost"
         ref = facts["ref"]
@@ -32,18 +35,8 @@ def test_a_call_that_failed_is_found_by_its_ref(tmp_path):
         shown = said(hub, "logs", "--ref", ref.upper())
         call = said(hub, "calls", ref)
     (record,) = found
-    assert list(record) == [
-        "time",
-        "level",
-        "logger",
-        "upstream",
-        "ref",
-        "host",
-        "method",
-        "tool",
-        "error_type",
-        "message",
-    ]
+    assert list(record) == ["time", "level", "logger", *FIELDS[:7], "message"]
+    assert record["trace_id"] == TRACE
     assert (record["level"], record["upstream"], record["tool"]) == ("warning", "files", "files__die")
     assert re.fullmatch(r"\S+: files__die upstream_lost after \S+ s", record["message"])
     assert (line["text"], line["about"], line["level"]) == (record["message"], "files", "warning")
