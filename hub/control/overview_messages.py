@@ -96,6 +96,19 @@ class AttachedRow(Struct, frozen=True, kw_only=True):
     cost: float = 0.0
 
 
+class CostRow(Struct, frozen=True, kw_only=True):
+    """The cost of the operations of one label of hosts at one server, since the hub started."""
+
+    host: str = ""
+    server: str = ""
+    calls: int = 0
+    """Those that were carried out."""
+    tokens: int = 0
+    """About how many tokens their results take in a model's context."""
+    cost: float = 0.0
+    """At the prices of now."""
+
+
 class SecondsRow(Struct, frozen=True, kw_only=True):
     """Operations by second, the newest last."""
 
@@ -149,3 +162,5 @@ class Overview(Struct, frozen=True, kw_only=True):
     questions: int = 0
     """Questions of servers that wait at their hosts, where they are answered."""
     reload: ReloadRow = ReloadRow()
+    costs: tuple[CostRow, ...] = ()
+    """The highest first, then those of most tokens."""

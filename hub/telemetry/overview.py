@@ -6,7 +6,7 @@ make_overview(status, rows, counted)     everything
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from msgspec import structs
@@ -14,6 +14,7 @@ from msgspec import structs
 from hub.control.answers import HostRow, Status, UpstreamRow
 from hub.control.overview_messages import (
     AttachedRow,
+    CostRow,
     LastError,
     LimitRow,
     Overview,
@@ -181,8 +182,14 @@ def make_overview(
         projects=status.projects,
         inbox=status.requests + sum((row.changed > 0) + (row.state in _WAITING) for row in rows),
         questions=sum(host.asked for host in status.hosts),
+        costs=tuple(sorted(_costs(counted), key=lambda row: (-row.cost, -row.tokens, row.host, row.server))),
         reload=ReloadRow(loaded_at=status.config.loaded_at, problem=status.config.problem),
     )
+
+
+def _costs(counted: Counted) -> Iterator[CostRow]:
+    for (host, server), cost in counted.costs.items():
+        yield CostRow(host=host, server=server, calls=cost.charged, tokens=cost.tokens, cost=cost.price)
 
 
 def _host(host: HostRow, counted: Counted) -> AttachedRow:

@@ -9,9 +9,9 @@ from hub.cli.context import CommandFailed, Context, Output, as_line, client
 from hub.cli.live.logs_command import record
 from hub.cli.parser import add, moment, number_of, seconds
 from hub.cli.render.blocks import Block
-from hub.cli.render.calls import UNKNOWN, call_table, one_call, one_running
+from hub.cli.render.calls import UNKNOWN, call_table, cost_blocks, one_call, one_running
 from hub.control.call_messages import CallList
-from hub.control.methods import CALL_LINES, CALLS, LOGS
+from hub.control.methods import CALL_LINES, CALLS, LOGS, WATCH
 
 REF: Final = re.compile(r"[0-9a-f]{8}", re.I)
 NOT_RECORDED: Final = (
@@ -34,10 +34,13 @@ def add_commands(commands: Any) -> None:
     calls.add_flag("--failed", "those that failed")
     calls.add_value("--slower", "TIME", "those that took as long, such as 500ms or 2s", type=seconds, default=0.0)
     calls.add_flag("--args", "with arguments and results, of servers that have them recorded (`record`)")
+    calls.add_flag("--costs", "what calls have cost since the hub started, by host and server")
     calls.add_value("--since", "TIME", "from then on: 10m, 2h, or 2026-11-22T09:00", type=moment)
 
 
 def _calls(options: Context, output: Output) -> None:
+    if options.costs:
+        return _show_costs(output)
     is_ref = REF.fullmatch(options.about) is not None
     wanted: dict[str, object] = {
         "about": options.about.lower() if is_ref else options.about,
@@ -63,6 +66,12 @@ def _calls(options: Context, output: Output) -> None:
     elif not found.calls:
         such = " that is asked for" if any(wanted[name] for name in _CHOOSING) else ""
         output.remark(f"no call{such} since the hub started")
+
+
+def _show_costs(output: Output) -> None:
+    with client() as hub:
+        costs = hub.request(WATCH).costs
+    output.answer(to_builtins(costs), lambda: cost_blocks(costs))
 
 
 def _print(found: CallList, output: Output, *, is_padded: bool, is_first: bool = False) -> None:

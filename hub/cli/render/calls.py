@@ -4,9 +4,10 @@ from collections.abc import Iterator, Sequence
 from time import localtime, strftime
 from typing import Final
 
-from hub.cli.render.blocks import Block, Line, Table, paint
+from hub.cli.render.blocks import Block, Cell, Line, Table, paint
 from hub.cli.render.words import about, duration, latency, money, percent, size
 from hub.control.call_messages import CallRow, CallTotals, RunningRow
+from hub.control.overview_messages import CostRow
 from hub.wire.printable import printable
 
 HEADS: Final = ("TIME", "REF", "HOST", "CALL", "TOOK", "RESULT", "OUT", "COST")
@@ -44,6 +45,26 @@ def _contents(call: CallRow) -> Iterator[Line]:
     for name, text in (("arguments", call.arguments), ("result", call.result)):
         if text is not None:
             yield paint(f"{name} ", "dim") + printable(text)
+
+
+def cost_blocks(costs: Sequence[CostRow]) -> list[Block]:
+    """`hubd calls --costs`."""
+    if not costs:
+        return ["no call was carried out since the hub started"]
+    rows: list[tuple[Cell, ...]] = [
+        (each.host, paint(each.server, "name"), each.calls, about(each.tokens), _price(each.cost)) for each in costs
+    ]
+    together = sum(each.calls for each in costs), about(sum(each.tokens for each in costs))
+    rows.append((paint("together", "bold"), " ", *together, _price(sum(each.cost for each in costs))))
+    heads = ("HOST", "SERVER", "CALLS", "TOKENS OF RESULTS", "COST")
+    blocks: list[Block] = [Table(heads, rows, shorten=(0, 1), drop=(3, 2))]
+    if not any(each.cost for each in costs):
+        blocks.append(paint("no server has a price; `price` below [upstreams.NAME] in hubd.toml says it", "dim"))
+    return blocks
+
+
+def _price(cost: float) -> str:
+    return f"{money(cost) if cost else '-':>6}"
 
 
 def outcome(call: CallRow, cells: int = 0) -> Line:

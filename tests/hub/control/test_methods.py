@@ -80,7 +80,8 @@ MEMBERS = {
     "attached": "host label principal transport version endpoint profile search tools tokens idle_s attached_s"
     " in_flight asked calls cost",
     "watch": "version principal at uptime_s settled url totals seconds limits servers hosts running warnings"
-    " loop_longest_s projects inbox questions reload",
+    " loop_longest_s projects inbox questions reload costs",
+    "costs": "host server calls tokens cost",
     "totals": "calls failed lately rate failed_ratio p50_s p95_s p99_s busy cost tools tokens",
     "seconds": "end calls failed",
     "servers": "name state word why health tools tokens calls failed failed_ratio rate p50_s p95_s p99_s slow busy"

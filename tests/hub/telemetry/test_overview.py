@@ -92,6 +92,10 @@ def test_everything_is_told_together():
     assert (seen.at, seen.inbox, seen.questions, seen.warnings) == (6_000.0, 4, 2, ("hm",))
     assert [(each.host, each.calls, each.cost) for each in seen.hosts] == [("Desk 1", 3, 1.0), ("", 0, 0)]
     assert (seen.totals.calls, seen.totals.failed, seen.totals.tools, seen.totals.cost) == (3, 1, 9, 1.0)
+    assert [(each.host, each.server, each.calls, each.cost) for each in seen.costs] == [
+        ("desk", "files", 2, 1.0),
+        ("desk", "db", 1, 0.0),
+    ]
     assert seen.seconds.end == 6_000
     assert (seen.seconds.calls[-3], seen.seconds.failed[-3], sum(seen.seconds.calls)) == (2, 1, 3)
     assert make_overview(Status(), [], counted(), 0.0).seconds.calls == (0,) * 300

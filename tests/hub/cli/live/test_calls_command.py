@@ -23,6 +23,7 @@ def objects(hub, *words):
 def test_calls_are_listed_followed_and_shown(tmp_path):
     with running_hub(tmp_path, upstream("talker", SCRIPT) + "price = 0.25\n") as hub:
         assert "no call since the hub started" in hubd(hub, "calls").stderr
+        assert said(hub, "calls", "--costs") == "no call was carried out since the hub started\n"
         assert "calls:" not in said(hub, "status")
         with running([HUBD, "calls", "-f"], tmp_path / "follow", env=hub.env) as follower:
             assert hubd(hub, "call", "talker__echo").returncode == 0
@@ -47,6 +48,11 @@ def test_calls_are_listed_followed_and_shown(tmp_path):
         assert json.loads(said(hub, "calls", echo["ref"], "--json"))["call"] == echo
         assert said(hub, "calls", "0" * 8, code=1).startswith("hubd: there is no call 00000000: the hub keeps the last")
         assert "expected a duration" in said(hub, "calls", "--slower", "much", code=2)
+        heads, talker, together = said(hub, "calls", "--costs").splitlines()
+        assert heads.split() == ["HOST", "SERVER", "CALLS", "TOKENS", "OF", "RESULTS", "COST"]
+        assert talker.split()[1:3] == ["talker", "2"]
+        assert (together.split()[0], together.split()[-1]) == ("together", "0.5")
+        assert [each["cost"] for each in json.loads(said(hub, "calls", "--costs", "--json"))] == [0.5]
         status = json.loads(said(hub, "status", "--json"))["calls"]
         assert (status["calls"], status["failed"], status["lately"], status["failed_ratio"]) == (2, 1, 2, 0.5)
         line = next(line for line in said(hub, "status").splitlines() if line.startswith("calls: "))
