@@ -28,7 +28,15 @@ from hub.link.log_context import spell_ref
 from hub.telemetry import limits
 from hub.telemetry.costs import sum_costs
 from hub.telemetry.ended import NO_FAILURES
-from hub.telemetry.figures import MINUTE_S, Configs, count_failures, describe_running, percentiles, sum_calls
+from hub.telemetry.figures import (
+    MINUTE_S,
+    Configs,
+    Percentiles,
+    count_failures,
+    describe_running,
+    percentiles,
+    sum_calls,
+)
 from hub.telemetry.recorder import Recorder
 from hub.telemetry.tally import SECONDS, Tally
 from upstreams.journal.error_line import sum_error_up
@@ -49,11 +57,16 @@ _HEALTH: Final = {
 _WAITING: Final = frozenset({State.UNAUTHORIZED.value, State.UNRESOLVED.value})
 """States of servers that wait for a person."""
 
+Known = dict[str, tuple[int, Percentiles]]
+"""By server, the number of its calls and their percentiles."""
+
 
 class Counted:
     """What a recorder has counted, by server and host, at one moment. `now` by the clock of records."""
 
-    def __init__(self, recorder: Recorder, configs: Configs, now: float) -> None:
+    def __init__(self, recorder: Recorder, configs: Configs, now: float, known: Known | None = None) -> None:
+        """`known`: filled and read, so that who looks again does not sort what has not changed."""
+        self._known = {} if known is None else known
         self.recorder = recorder
         self.configs = configs
         self.now = now
@@ -69,6 +82,12 @@ class Counted:
         self.failures = {each.upstream: each for each in recorder.ring if each.outcome not in NO_FAILURES}
         """The last failure of each server."""
         self.busy = Counter(intent.target.upstream.name for intent in recorder.running.values())
+
+    def percentiles(self, name: str, calls: int) -> Percentiles:
+        """Those of a server that has had so many calls."""
+        if name not in self._known or self._known[name][0] != calls:
+            self._known[name] = calls, percentiles(self.tallies.get(name, []))
+        return self._known[name][1]
 
     def cost_of_server(self, name: str) -> float:
         """The cost of all operations at a server."""
@@ -90,8 +109,8 @@ def row_of_server(status: UpstreamRow, counted: Counted) -> ServerRow:
     """A server with the figures of its operations."""
     tallies, seconds = counted.tallies.get(status.name, []), counted.recorder.seconds.get(status.name)
     calls, failed = ([0] * SECONDS, [0] * SECONDS) if seconds is None else seconds.last(int(counted.now))
-    lately = sum(calls)
-    p50_s, p95_s, p99_s = percentiles(tallies)
+    lately, number = sum(calls), sum(tally.count for tally in tallies)
+    p50_s, p95_s, p99_s = counted.percentiles(status.name, number)
     is_slow = p95_s is not None and p95_s > limits.slow_from_s(is_local=status.transport == "stdio")
     row = ServerRow(
         name=status.name,
@@ -99,7 +118,7 @@ def row_of_server(status: UpstreamRow, counted: Counted) -> ServerRow:
         word="installing" if status.installing else WORDS.get(status.state, status.state),
         tools=None if status.counts is None else status.counts.tools,
         tokens=status.tokens,
-        calls=sum(tally.count for tally in tallies),
+        calls=number,
         failed=sum(map(count_failures, tallies)),
         failed_ratio=sum(failed) / lately if lately else None,
         rate=round(sum(calls[-MINUTE_S:]) / MINUTE_S, 2),

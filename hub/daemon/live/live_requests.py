@@ -19,7 +19,7 @@ from hub.link.call_interface import OWNER
 from hub.telemetry.contents import NO_CONTENT
 from hub.telemetry.ended import Ended
 from hub.telemetry.figures import describe_call, describe_running
-from hub.telemetry.overview import Counted, make_overview, row_of_server
+from hub.telemetry.overview import Counted, Known, make_overview, row_of_server
 from upstreams.journal.journal import Follower
 
 PAUSE_S: Final = 0.1
@@ -38,12 +38,13 @@ class LiveRequests:
         """`status`: everything `hubd status` shows."""
         self._hub = hub
         self._status = status
+        self._known: Known = {}
         self._recorder = hub.router.chains.recorder
 
     async def overview(self, principal: str = OWNER) -> Overview:
         """Everything at a glance; `principal`: whoever looks."""
         status = await self._status()
-        counted, rows = Counted(self._recorder, self._hub.servers.configs, perf_counter()), []
+        counted, rows = Counted(self._recorder, self._hub.servers.configs, perf_counter(), self._known), []
         for upstream in status.upstreams:
             rows.append(row_of_server(upstream, counted))
             await trio.lowlevel.checkpoint()
