@@ -81,11 +81,17 @@ def test_status_is_shown_again_until_ctrl_c(env):
 
 
 def test_status_is_printed_again_in_a_pipe(env):
-    argv = [processes.HUBD, "status", "--watch", "--json"]
+    argv = [processes.HUBD, "status", "--watch", "0.1", "--json"]
     with subprocess.Popen(argv, env=env, stdout=subprocess.PIPE, text=True) as watch:
         assert watch.stdout.readline() == watch.stdout.readline()
         os.kill(watch.pid, signal.SIGINT)
     assert watch.returncode == 130
+
+
+@pytest.mark.parametrize("seconds", ["0", "soon", "-1", "1e9"])
+def test_status_is_shown_again_after_seconds_alone(env, seconds):
+    done = run_hubd(["status", f"--watch={seconds}"], env)
+    assert (done.returncode, "expected seconds such as 5" in done.stderr) == (2, True)
 
 
 # --- help -------------------------------------------------------------------------------------------------------------
