@@ -77,6 +77,7 @@ soak: .venv/.dev ## 2 000 random worlds of hosts, servers and people, and acts a
 load: .venv/.dev deps ## reloads and kills under load, the long form, what sharing saves and what sign-ins take
 	@HUBD_LOAD=full $(BIN)/pytest -q -s tests/load
 	@$(BIN)/python -m tests.load.fairness
+	@$(BIN)/python -m tests.load.scraped
 	@$(BIN)/python tests/load/sharing.py
 	@$(BIN)/python tests/load/oauth_memory.py
 

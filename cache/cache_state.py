@@ -179,7 +179,7 @@ class CacheState:
             self.memory.resize(config.max_bytes, config.max_entries)
 
     def statistics(self) -> CacheStatistics:
-        """Counts, sizes and ages, for `hubd cache`, `hubd status` and metrics."""
+        """Counts, sizes and ages, for `hubd cache` and `hubd status`."""
         now, counts = self.clock(), self.counters.of
         sizes: dict[str, list[int]] = {name: [] for name in counts}
         for cached in self.memory.all():

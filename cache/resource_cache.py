@@ -91,6 +91,7 @@ class ResourceCache:
         self.run = self._fetches.run
         self.reconfigure = self._state.reconfigure
         self.statistics = self._state.statistics
+        self.memory, self.counters = self._state.memory, self._state.counters
         self.forget_upstream = self._state.forget_upstream
         self.note_call, self.invalidate = self._state.note_call, self._state.drop_all
         self.on_stale, self.on_gap = self._state.on_stale, self._state.on_gap

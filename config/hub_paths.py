@@ -76,6 +76,8 @@ control_path = partial(_socket, "control.sock")
 """The unix socket of `hubd status` and its like."""
 token_path = partial(_in_state, "token")
 """The bearer token of the HTTP listener."""
+metrics_token_path = partial(_in_state, "metrics-token")
+"""The token that opens `GET /metrics` and nothing else, once `hubd token --metrics` has made it."""
 tokens_path = partial(_in_state, "tokens.json")
 """The tokens of single hosts, as hashes (`hub.downstream.access.token_files`)."""
 key_path = partial(_in_state, "keys")

@@ -387,6 +387,13 @@ class LogConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Levels by the name of a server, for all that is about it, or of a logger, such as "hubd.reload"."""
 
 
+class MetricsConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Metrics for Prometheus."""
+
+    enabled: Annotated[bool, live()] = True
+    """`GET /metrics` answers, with the hub's token or the read-only one that `hubd token --metrics` prints."""
+
+
 class HubConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Everything: how the hub listens, and its upstreams in configuration order."""
 
@@ -451,6 +458,8 @@ class HubConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Traces."""
     log: Annotated[LogConfig, Setting(reload=None, hints="logging")] = LogConfig()
     """The log of the hub."""
+    metrics: Annotated[MetricsConfig, Setting(reload=None, hints="prometheus")] = MetricsConfig()
+    """Metrics for Prometheus."""
     defaults: Annotated[ServerSettings, Setting(reload=None)] = ServerSettings()
     """Settings of all servers, but for what says which server one is."""
     registries: Annotated[dict[str, RegistryConfig], Setting(reload=None, hints="registry")] = {}

@@ -55,6 +55,7 @@ from hub.rules.pins.store import PinFolder
 from hub.rules.policy.judge import Judge
 from hub.running_servers import RunningServers
 from hub.telemetry.tracing import Tracing
+from hub.telemetry.upstream_counts import UpstreamCounts
 from hub.wire.mcp import HUBD_VERSION
 from upstreams.inventory.last_known_lists import LastKnown
 from upstreams.redact import CommonSecrets
@@ -134,6 +135,7 @@ class Hub:
         rules = rules_of(config, left_out)
         shown_servers = ShownServers(upstreams, rules, claims, sealer, memory.save_soon, review=self.pins.review)
         self.live = LiveCatalog(shown_servers, self.judge)
+        self.counts = UpstreamCounts()
         self.supervisor = Supervisor(
             memory,
             self.live.changed,
@@ -149,6 +151,7 @@ class Hub:
             on_new=self.reads.register,
             on_elicited=self.hosts.elicited,
             on_asked=self._note_question,
+            watch=self.counts,
             wall=WALL,
             drain_s=config.drain_s,
         )

@@ -130,7 +130,7 @@ class UpstreamRunner:
     async def _stop_when_unused(self) -> None:
         await wait_until_unused(self.upstream)
         self.upstream.rest()
-        self._main.scope.cancel()
+        self._main.rest()
 
     def _show(self, found: Mapping[Kind, Listing], problems: list[str]) -> bool:
         upstream = self.upstream

@@ -101,6 +101,38 @@ class NoCredentials:
 NO_CREDENTIALS: Final = NoCredentials()
 
 
+class SessionWatch(Protocol):
+    """Told of the sessions and questions of upstreams, by their names. No method blocks or raises."""
+
+    def opened(self, upstream: str, transport: str) -> None:
+        """A session is open, over `pipe` or `tcp`."""
+
+    def not_opened(self, upstream: str) -> None:
+        """A session could not be opened."""
+
+    def ended(self, upstream: str, transport: str, cause: str, length_s: float) -> None:
+        """An open session is over. `cause`: `exit` of its process, `lost`, or closed by the hub: `idle` or
+        `stopped`."""
+
+    def answered(self, upstream: str, method: str, outcome: str) -> None:
+        """A question is over: `answered`, `declined`, `refused` by the hub or its host, or `expired`."""
+
+
+class NoWatch:
+    """A `SessionWatch` that wants to know nothing."""
+
+    def opened(self, upstream: str, transport: str) -> None: ...
+
+    def not_opened(self, upstream: str) -> None: ...
+
+    def ended(self, upstream: str, transport: str, cause: str, length_s: float) -> None: ...
+
+    def answered(self, upstream: str, method: str, outcome: str) -> None: ...
+
+
+NO_WATCH: Final = NoWatch()
+
+
 class SessionTerms(Struct, frozen=True):
     """Terms of a session: what it declares, whom it serves, how it is kept alive."""
 
@@ -176,6 +208,9 @@ class UpstreamEvents(Protocol):
     def admit(self, question: Question, asked: int) -> None:
         """Count a question of a call that has `asked` for so many forms and visits before. Raises QuestionRefusal, as
         the only method: the upstream may ask no more."""
+
+    def answered(self, method: str, reply: Reply) -> None:
+        """A question of this method was answered, or refused."""
 
     def roots_withheld(self) -> None:
         """A question for roots was refused because this session has none, whatever its hosts have."""

@@ -34,7 +34,7 @@ from upstreams.questions.budgets import OnAsked, tell_nobody
 from upstreams.redact import CommonSecrets
 from upstreams.reference_values import ReadReferences, read_references
 from upstreams.runner import UpstreamRunner
-from upstreams.session_contract import NO_CREDENTIALS, CredentialSource
+from upstreams.session_contract import NO_CREDENTIALS, NO_WATCH, CredentialSource, SessionWatch
 from upstreams.sessions.open_pool_sessions import RunSession
 from upstreams.subscriptions.subscription import InvalidationListener
 from upstreams.transports.choose_transport import run_session
@@ -86,9 +86,9 @@ class Supervisor:
     `settled` is set once every upstream has listed what it offers, now or in an earlier run, or has failed; one that
     was late the last time (`note_late`) is not waited for. `on_new` is called with every new upstream before any call
     can reach it, `on_change` with the name of an upstream whenever what it offers may differ, `on_elicited` with the
-    name of an upstream and the id of an elicitation at a URL that is done, `on_asked` as it says. `listener_for` makes
-    the listener of invalidation events of an upstream. `last_known` is kept up to date. `secrets` are masked in what
-    any of them says.
+    name of an upstream and the id of an elicitation at a URL that is done, `on_asked` and `watch` as they say.
+    `listener_for` makes the listener of invalidation events of an upstream. `last_known` is kept up to date. `secrets`
+    are masked in what any of them says.
     """
 
     memory: Memory
@@ -104,6 +104,7 @@ class Supervisor:
     run_session: RunSession = run_session
     on_elicited: Callable[[str, str], None] = lambda upstream, id: None
     on_asked: OnAsked = tell_nobody
+    watch: SessionWatch = NO_WATCH
     read_references: ReadReferences = read_references
     credentials: CredentialSource = NO_CREDENTIALS
     secrets: CommonSecrets | None = None
@@ -127,7 +128,8 @@ class Supervisor:
         self.last_connected = LastConnected(self.memory, self.wall)
         gate = StartGate(self.memory, self.start_limits, self.is_found)
         given = self.memory, self.run_session, self.read_references, self.credentials, self.secrets
-        self._parts = UpstreamParts(*given, gate, self._changed, self.on_elicited, self.on_asked, self.listener_for)
+        told = self._changed, self.on_elicited, self.on_asked, self.watch, self.listener_for
+        self._parts = UpstreamParts(*given, gate, *told)
 
     async def run(
         self, configs: Mapping[str, UpstreamConfig], *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED

@@ -10,7 +10,7 @@ import trio
 from msgspec import Raw
 
 from hub.link.elicitation_ends import FinishedElicitations
-from hub.wire.jsonrpc import peek_str
+from hub.wire.jsonrpc import Reply, peek_str
 from hub.wire.mcp import Kind
 from hub.wire.questions.askable_questions import Question
 from upstreams.inventory.refresh import ListRefresh
@@ -30,7 +30,7 @@ TELL_REFUSED_S: Final = 60.0
 
 @dataclass(eq=False, repr=False)
 class EventSink:
-    """The `UpstreamEvents` of one upstream; `asked` and `ended` are those of whoever made it."""
+    """The `UpstreamEvents` of one upstream; `asked`, `answered` and `ended` are those of whoever made it."""
 
     name: str
     history: History
@@ -41,6 +41,7 @@ class EventSink:
     budget: QuestionBudget
     """What it may ask."""
     asked: Callable[[str], None]
+    answered: Callable[[str, Reply], None]
     ended: Callable[[], None]
     unattributed_count: int = 0
     """Questions that were refused because they could not be attributed to a host."""

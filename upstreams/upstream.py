@@ -29,7 +29,7 @@ from hub.link.hub_errors import HubError, UpstreamLoop, UpstreamUnauthorized, Up
 from hub.link.sync_primitives import DirtyFlag
 from hub.wire.jsonrpc import Failure, Reply
 from hub.wire.mcp import Era, Kind, Snapshot, era_of
-from hub.wire.questions.askable_questions import Question
+from hub.wire.questions.askable_questions import Question, QuestionRefusal, outcome_of_question
 from upstreams.availability import Availability
 from upstreams.cold_start.start_gate import StartGate
 from upstreams.host_subscriptions import HostSubscriptions
@@ -40,7 +40,7 @@ from upstreams.lifecycle import Event, State
 from upstreams.questions.budgets import OnAsked, QuestionBudget
 from upstreams.redact import CommonSecrets
 from upstreams.reference_values import ReadReferences, ReferenceValues
-from upstreams.session_contract import CredentialSource
+from upstreams.session_contract import CredentialSource, SessionWatch
 from upstreams.sessions.calls import Calls
 from upstreams.sessions.open_pool_sessions import RunSession, SessionOpener, SessionParts
 from upstreams.sessions.pool import Pool
@@ -67,6 +67,8 @@ class UpstreamParts(Struct, frozen=True):
     on_elicited: Callable[[str, str], None]
     """Called with the name of an upstream and the id of an elicitation at a URL that is done there."""
     on_asked: OnAsked
+    watch: SessionWatch
+    """Told of sessions and questions."""
     listener_for: Callable[[str, UpstreamConfig], InvalidationListener]
 
 
@@ -90,13 +92,18 @@ class ManagedUpstream:
         self._mask = history.mask
         visits = FinishedElicitations(partial(parts.on_elicited, name))
         self.budget = QuestionBudget(name, config, parts.on_asked)
+        self._watch = parts.watch
         self.events = EventSink(
-            name, history, self.lists, listener, visits, self.budget, asked=self._asked, ended=self.main_lost
+            *(name, history, self.lists, listener, visits, self.budget),
+            asked=self._asked,
+            answered=self.answered,
+            ended=self.main_lost,
         )
         self.values = ReferenceValues(name, config, parts.read_references, history.mask)
         """The values of references in its configuration."""
         session_parts = SessionParts(
-            self.events, parts.memory, parts.run_session, parts.gate, listener, self.values, parts.credentials
+            *(self.events, parts.memory, parts.run_session, parts.gate, listener, self.values),
+            *(parts.credentials, parts.watch),
         )
         self.pool = Pool(name, config, parts.memory, lambda: self.host_subscriptions.move_all())
         self.opener = SessionOpener(self.pool, session_parts)
@@ -131,7 +138,16 @@ class ManagedUpstream:
         return self.offered.snapshot
 
     def admit(self, questions: Iterable[Question], asked: int = 0) -> None:
-        self.budget.admit(questions, trio.current_time(), asked)
+        found = [*questions]
+        try:
+            self.budget.admit(found, trio.current_time(), asked)
+        except QuestionRefusal as refused:
+            for question in found:
+                self.answered(question.method, refused.failure)
+            raise
+
+    def answered(self, method: str, reply: Reply) -> None:
+        self._watch.answered(self.name, method, outcome_of_question(method, reply))
 
     def judge(self, questions: Iterable[Question]) -> None:
         self.budget.judge(questions)

@@ -148,7 +148,7 @@ class EraBridge:
             raise BadState(request_state.LOST)
         if state.mode == ABSORBED:
             return await self.tasks.resume(state, crossing)
-        check_answers(answers, peek_object(state.members.get("k")), upstream.name)
+        check_answers(answers, peek_object(state.members.get("k")), upstream)
         more = {"inputResponses": raw(answers)}
         if "s" in state.members:
             more["requestState"] = state.members["s"]  # the upstream's own, byte for byte

@@ -185,13 +185,17 @@ def kinds_of(questions: Mapping[str, Question]) -> dict[str, Any]:
     return {key: {"method": question.method, "mode": mode_of(question)} for key, question in questions.items()}
 
 
-def check_answers(answers: Mapping[str, Raw], kinds: Mapping[str, Raw], upstream: str) -> None:
-    """Check that each answer fits its question. `kinds`: the result of `kinds_of`, from a state. Raises
-    RemoteProtocolError: -32602, an answer is none to what was asked under its key."""
+def check_answers(answers: Mapping[str, Raw], kinds: Mapping[str, Raw], upstream: Upstream) -> None:
+    """Check that each answer fits its question, and note all. `kinds`: the result of `kinds_of`, from a state. Raises
+    RemoteProtocolError: -32602, an answer is none to what was asked under its key. Nothing is noted."""
+    questions: dict[str, Question] = {}
     for key in answers.keys() & kinds.keys():
         kind = jsonrpc.peek_object(kinds[key])
-        question = Question(jsonrpc.peek_str(kind["method"]) or "", {"mode": kind["mode"]}, upstream, MODERN)
+        question = Question(jsonrpc.peek_str(kind["method"]) or "", {"mode": kind["mode"]}, upstream.name, MODERN)
         answer_for_upstream(question, answers[key], MODERN)
+        questions[key] = question
+    for key, question in questions.items():
+        upstream.answered(question.method, Result(answers[key]))
 
 
 class PendingQuestion(Struct, frozen=True):
@@ -248,7 +252,7 @@ async def call_to_the_end(crossing: Crossing) -> Reply:
             judge(asked, crossing.offered, upstream.name)
             asked_before = admit(upstream, asked, asked_before)
             questions = {key: _with_id(question, visits) for key, question in asked.items()}
-            more["inputResponses"] = raw(await ask_all(questions, crossing.exchange))
+            more["inputResponses"] = raw(await ask_all(questions, crossing.exchange, upstream))
             pause_s = 0.0
         else:
             await trio.sleep(pause_s)
@@ -272,14 +276,16 @@ def _with_id(question: Question, visits: list[str]) -> Question:
     return structs.replace(question, params={**question.params, "elicitationId": raw(visits[-1])})
 
 
-async def ask_all(questions: Mapping[str, Question], exchange: Exchange) -> dict[str, Raw]:
-    """Ask all questions; the answers by key, in the order of the questions. Raises InputRefused: one cannot be done
-    without; the others are withdrawn."""
+async def ask_all(questions: Mapping[str, Question], exchange: Exchange, upstream: Upstream) -> dict[str, Raw]:
+    """Ask all questions of `upstream`; the answers by key, in the order of the questions. Raises InputRefused: one
+    cannot be done without; the others are withdrawn."""
     answers: dict[str, Raw] = {}
     refusals: list[InputRefused] = []
 
     async def ask(key: str, question: Question) -> None:
-        if isinstance(reply := await exchange.ask(question), Result):
+        reply = await exchange.ask(question)
+        upstream.answered(question.method, reply)
+        if isinstance(reply, Result):
             answers[key] = reply.value
         elif question.method == ELICIT:
             answers[key] = CANCELLED

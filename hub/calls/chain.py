@@ -224,6 +224,7 @@ class Section:
 
     def __init__(self, steps: tuple[Step, ...], intent: Intent) -> None:
         self.intent = intent
+        intent.host.is_operation = True
         self.verdict: Reply | Wait | None = None
         """None: all let it pass."""
         self._steps = steps

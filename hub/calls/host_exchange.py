@@ -15,6 +15,7 @@ from typing import Final, Protocol
 import trio
 from msgspec import Raw, structs
 
+from hub.calls.dropped import DROPPED
 from hub.catalog.view_names import EVERYTHING, View
 from hub.link.call_interface import Caller, RunningCall
 from hub.link.rate_limits import TokenBucket
@@ -110,6 +111,7 @@ class HostExchange:
         "headers",
         "host",
         "is_cached",
+        "is_operation",
         "lacking",
         "named",
         "passage",
@@ -144,6 +146,8 @@ class HostExchange:
         """It was answered from memory."""
         self.ref = ""
         """Its operation, as people and records write its number, once more than a plain answer may be needed."""
+        self.is_operation = False
+        """It asks for something that there is, and passes stages, one of which makes a record of it."""
         self.lacking: Missing | None = None
         """Capabilities that questions needed, and that a modern host did not declare; None: there were none."""
         self._token = progress_token
@@ -183,7 +187,9 @@ class HostExchange:
     def send_held(self) -> None:
         """Let go of held progress: its time has come, or the operation is about to be answered."""
         if self._held is not None and self._token is not None:
-            self.send(encode_notification(mcp.PROGRESS, {mcp.PROGRESS_TOKEN: self._token, **self._held}))
+            told = self.send(encode_notification(mcp.PROGRESS, {mcp.PROGRESS_TOKEN: self._token, **self._held}))
+            if told is False:
+                DROPPED["progress"] += 1
             self.reported_at = trio.current_time()
         self.drop_held()
 
@@ -230,8 +236,10 @@ class HostExchange:
         """Pass a log message on, if the host wants its level; when the request is over, as one that belongs to none."""
         if self._session is not None:
             self._session.log(params)
-        elif wants_log(self.caller.log_level, peek_str(params.get("level"))):
-            self.send(encode_notification(mcp.MESSAGE, params))
+        elif not wants_log(self.caller.log_level, peek_str(params.get("level"))):
+            return
+        elif self.send(encode_notification(mcp.MESSAGE, params)) is False:
+            DROPPED["log"] += 1
 
     async def ask(self, question: Question) -> Reply:
         """Put a question to the host, if it can be asked; when the request is over, for its roots only."""

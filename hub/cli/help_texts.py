@@ -24,6 +24,7 @@ FAMILIES: Final[Mapping[str, Mapping[str, Mapping[str, str]]]] = {
         "hub.cli.token_commands": {
             "token": "print the token that hosts send over HTTP, or deal with those of single hosts"
         },
+        "hub.cli.live.metrics_command": {"metrics": "print what the hub counts, for Prometheus, or rules for alerts"},
         "hub.cli.rules.audit_commands": {"audit": "the audit log: who called what, by which rule, and how it ended"},
         "hub.cli.service": {"service": "keep the hub running, by systemd"},
         "hub.cli.doctor": {"doctor": "find what is wrong between hosts, hub and servers, with the fixes"},
@@ -167,6 +168,7 @@ files:
   .hubd.toml, .mcp.json    servers of a project, once allowed by `hubd trust`
   $XDG_STATE_HOME/hubd (~/.local/state/hubd)
     token, keys            of the HTTP listener; that seal what hosts carry
+    metrics-token          of `hubd token --metrics`
     tokens.json            the tokens of single hosts, as hashes
     memory.json, sessions.json, catalogue/
                            hints that spare work after a restart

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
 
-from config.hub_paths import token_path, tokens_path
+from config.hub_paths import metrics_token_path, token_path, tokens_path
 from config.loading.checks.http_access import token_problem
 from config.loading.checks.rules import default_of
 from config.loading.gather import token_of
@@ -41,6 +41,7 @@ def add_commands(commands: Any) -> None:
     """`token`, with its commands `new`, `list`, `rotate` and `revoke`."""
     of_hub = partial(on_main_file, needs_answer=False)
     token = add(commands, "token", of_hub(_token))
+    token.add_flag("--metrics", "print the token that opens GET /metrics and nothing else, for Prometheus")
     token.add_flag("--json", "print JSON")
     add_config(token)
     actions = token.add_subparsers(metavar="COMMAND", parser_class=Parser, prog="hubd token")
@@ -72,8 +73,19 @@ def _seconds(text: str) -> float:
 
 
 def _token(options: Context, output: Output) -> None:
+    if options.metrics:
+        return _metrics_token(output)
     configured = token_of(options.config, os.environ)
     token = read_or_make_token(token_path()) if configured is None else check_token(configured)
+    output.set(token=token)
+    output.say(token)
+
+
+def _metrics_token(output: Output) -> None:
+    is_new = not metrics_token_path().exists()
+    token = read_or_make_token(metrics_token_path())
+    if is_new:
+        _tell_hub()
     output.set(token=token)
     output.say(token)
 

@@ -256,6 +256,7 @@ class DaemonApi:
                 await self._reloader.reload()
         if self._listener is not None:
             self._listener.named_tokens.read()
+            self._listener.read_metrics_token()
 
     async def stop(self) -> None:
         """Stop the hub, as SIGTERM does."""

@@ -12,7 +12,7 @@ import os
 import socket
 from typing import Final, NamedTuple
 
-from config.hub_paths import token_path
+from config.hub_paths import metrics_token_path, token_path
 from config.loading.checks.addresses import split_listen
 from config.remembered_facts import Memory
 from config.settings import DEFAULT_LISTEN, HubConfig
@@ -111,6 +111,7 @@ def _distrust_if_squatted(config: HubConfig, address: str) -> bool:
         return True
     try:
         replace_token(token_path())
+        replace_token(metrics_token_path())
     except OSError as error:
         log.error("%s, and it cannot be replaced (%s): delete %s", text, error.strerror, token_path())
     else:

@@ -32,14 +32,18 @@ from hub.daemon.bind_http import CannotListen
 from hub.daemon.bind_unix import await_removal
 from hub.daemon.decision_requests import DecisionRequests
 from hub.daemon.http_listener import HttpListener
+from hub.daemon.http_routes import TokenPage
 from hub.daemon.live.live_requests import LiveRequests
 from hub.daemon.logs.handlers import FaultCounter, reopen
 from hub.daemon.logs.setup import HubLog
 from hub.daemon.loop_stalls import LoopWatchdog
+from hub.daemon.metrics.families import Families
+from hub.daemon.metrics.page import MetricsPage
 from hub.daemon.process_memory import calm_collector, keep_trim
 from hub.daemon.reload import Reloader
 from hub.daemon.sign_in_parts import SignInParts
 from hub.daemon.sign_in_requests import SignInRequests
+from hub.downstream.access.access import METRICS_PATH
 from hub.downstream.lines.server import LineServer
 from hub.link.fault_isolation import keep_going
 from hub.linux.child_marks import THIS_HUB
@@ -92,6 +96,9 @@ class Daemon:
         self._requests = SignInRequests(self._sign_ins, lambda: self._lines.shims)
         self._decisions = DecisionRequests(hub, lambda: self._lines.shims, lambda: listener.address[1])
         self._api = DaemonApi(hub, listener, self._reloader, self._watch, faults, self._log.own.journal, self._requests)
+        families = Families(hub, self._reloader, self._watch, self._requests.wants_person)
+        self._metrics = MetricsPage(families.tell)
+        self._show_metrics()
         self._asked = trio.Event()
         self._patience = trio.CancelScope()
 
@@ -111,6 +118,7 @@ class Daemon:
             life.start_soon(keep_going, "Noticing that the hub stands still", self._watch.run)
             trim = partial(keep_trim, self._hub.budget, lambda: self._hub.hosts.requests.count)
             life.start_soon(keep_going, "Giving memory back", trim)
+            life.start_soon(keep_going, "Telling metrics", self._metrics.run)
             follow = partial(obey, signals, self._asked.set, self._cut_off, others)
             life.start_soon(keep_going, "Obeying signals", follow)
             life.start_soon(keep_going, "Telling the service manager", partial(systemd.pulse, self._summary))
@@ -123,7 +131,8 @@ class Daemon:
                 await nursery.start(self._hub.run)
                 await nursery.start(self._listener.run, self._sign_ins.handle)
                 await nursery.start(self._lines.serve, lines)
-                apis = self._api, self._requests, self._decisions, LiveRequests(self._hub, self._api.status)
+                given = self._api, self._requests, self._decisions, self._metrics
+                apis = *given, LiveRequests(self._hub, self._api.status)
                 await nursery.start(serve_control, control, *apis)
                 self._announce()
                 calm_collector()
@@ -150,8 +159,17 @@ class Daemon:
         self._hub.apply(config, loaded.left_out, loaded.origins)
         self._log.adjust(config.log)
         await self._listener.apply(config, tcp)
+        self._show_metrics()
         if tcp is not None:
             self._announce()
+
+    def _show_metrics(self) -> None:
+        """Have the page of metrics there, or not, as configured."""
+        place = "GET", METRICS_PATH
+        if self._hub.config.metrics.enabled:
+            self._listener.pages[place] = TokenPage(self._metrics.handle)
+        else:
+            self._listener.pages.pop(place, None)
 
     def _announce(self) -> None:
         """Say where the hub listens now."""

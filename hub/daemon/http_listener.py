@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from config.hub_paths import socket_path, token_path, tokens_path
+from config.errors import ConfigError
+from config.hub_paths import metrics_token_path, socket_path, token_path, tokens_path
 from config.loading.checks.addresses import split_listen
 from config.settings import HubConfig
 from hub.app import WALL, Hub
@@ -20,7 +21,7 @@ from hub.daemon.bind_http import Bound, CannotListen, listen_tcp, spell
 from hub.daemon.http_routes import PAGES, public_reply, route
 from hub.downstream.access.access import Access, Credentials, ProxiedPersons
 from hub.downstream.access.hub_urls import resource_of
-from hub.downstream.access.token_files import check_token, read_or_make_token
+from hub.downstream.access.token_files import check_token, read_or_make_token, read_token
 from hub.downstream.access.token_lookup import NamedTokens
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.downstream.http.endpoint import Endpoint
@@ -75,6 +76,9 @@ class HttpListener:
         self._config = config
         self.named_tokens = NamedTokens(tokens_path(), WALL)
         self.named_tokens.configure(config.access.tokens)
+        self._scrapes: str | None = None
+        """The token that opens the metrics and nothing else; None: there is none."""
+        self.read_metrics_token()
         self._issued = self._make_issuer_tokens(config)
         self._issued_scope = trio.CancelScope()
         self._named = config.replica.url
@@ -188,6 +192,7 @@ class HttpListener:
         if tcp is not None:
             old, self._site, self._listen = self._site, _Site(tcp), config.listen
             self.squatted = False
+            self.read_metrics_token()
             await self._open(self._site)
             if self.membership is not None:
                 self.membership.change_url(self._url())
@@ -220,9 +225,20 @@ class HttpListener:
             token=token,
             others=None if self.squatted else Credentials(self.named_tokens, self._issued, proxied),
             named_by="" if proxied is None else proxied.header,
+            scrapes=lambda: self._scrapes,
             public=self._public_reply,
             refused=self._note_refusal,
         )
+
+    def read_metrics_token(self) -> None:
+        """Read the token of the metrics again, if one was made."""
+        self._scrapes, path = None, metrics_token_path()
+        try:
+            self._scrapes = None if self.squatted else read_token(path)
+        except FileNotFoundError:
+            pass
+        except (ConfigError, OSError) as error:
+            log.warning("the token of the metrics does not count: %s", error)
 
     def _note_refusal(self, request: HttpRequest, reply: EarlyReply) -> None:
         """Write down that somebody was not let in; of many only how many there were, so that nobody fills the log."""

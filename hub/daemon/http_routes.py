@@ -6,6 +6,7 @@
     GET        /oauth/callback, /oauth/callback/N                            no token
                sign-ins of people at servers (`hub.sign_in.browser_answers`)
     GET        /healthz  200                                                 token
+    GET        /metrics  200, for Prometheus (`hub.daemon.metrics`)          token, the hub's or one for this alone
     GET, HEAD  /.well-known/oauth-protected-resource, and that with /mcp or /mcp/NAME behind it
                          200, metadata; only with auth = "oauth"             no token
     any        /mcp, /mcp/NAME, /mcp/@PROJECT, /mcp/~PROFILE                 token

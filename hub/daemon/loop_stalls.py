@@ -4,7 +4,9 @@ import logging
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
+from math import ceil
 from pathlib import Path
 from types import FrameType
 from typing import Final
@@ -22,6 +24,7 @@ IDLE_SHARE: Final = 0.02
 """Of one processor: with less the loop is idle."""
 BLOCKED_S: Final = 0.25
 SAY_EVERY_S: Final = 10.0
+LATELY_S: Final = 60.0
 OWN_CODE: Final = Path(__file__).parents[2]
 PLACES: Final = 3
 
@@ -41,6 +44,8 @@ class LoopWatchdog:
         """Number of blocks."""
         self.longest_s = 0.0
         """The longest wait for the loop, also below `blocked_s`."""
+        self._lately: deque[tuple[float, float]] = deque(maxlen=ceil(LATELY_S / every_s))
+        """The last waits: when they were over, and how long they took."""
 
     async def run(self) -> None:
         """Watch until cancelled."""
@@ -57,6 +62,15 @@ class LoopWatchdog:
         """For `hubd status`."""
         return LoopStatus(blocked=self.times, longest_s=round(self.longest_s, 3))
 
+    def longest_lately_s(self) -> float:
+        """The longest wait for the loop within `LATELY_S`."""
+        since = time.perf_counter() - LATELY_S
+        return max((seconds for at, seconds in list(self._lately) if at >= since), default=0.0)
+
+    def _note(self, seconds: float) -> None:
+        self.longest_s = max(self.longest_s, seconds)
+        self._lately.append((time.perf_counter(), seconds))
+
     def _look(self, soon: Callable[[Callable[[], object]], object], loop: int) -> None:
         clock = time.pthread_getcpuclockid(loop)
         every_s, used_s = self._every_s, 0.0
@@ -70,7 +84,7 @@ class LoopWatchdog:
             except trio.RunFinishedError:
                 return
             if turned.wait(self._blocked_s):
-                self.longest_s = max(self.longest_s, time.perf_counter() - began)
+                self._note(time.perf_counter() - began)
                 continue
             where = _where(sys._current_frames().get(loop))
             while not turned.wait(1.0):
@@ -80,7 +94,7 @@ class LoopWatchdog:
 
     def _blocked(self, seconds: float, where: str) -> None:
         self.times += 1
-        self.longest_s = max(self.longest_s, seconds)
+        self._note(seconds)
         now = time.perf_counter()
         if now - self._said_at >= SAY_EVERY_S:
             self._said_at = now

@@ -67,6 +67,8 @@ class Reloader:
 
     def __post_init__(self) -> None:
         self.problem: str | None = None
+        self.counts = {"ok": 0, "error": 0}
+        """Reloads by outcome; a problem that stays counts once."""
         self._problems: tuple[str, ...] = ()
         """All that `problem` stands for."""
         self._note_place()
@@ -184,6 +186,7 @@ class Reloader:
 
     def _fail(self, problem: str, problems: tuple[str, ...] = ()) -> Reloaded:
         if problem != self.problem:
+            self.counts["error"] += 1
             log.error("the configuration has errors, the previous one is still in use: %s", problem)
             self._watcher.look_again()
         self.problem, self._problems = problem, problems or (problem,)
@@ -200,6 +203,7 @@ class Reloader:
             if remark not in self.loaded.remarks:
                 log.warning("%s", remark)
         self.problem, self._problems = None, ()
+        self.counts["ok"] += 1
         self.loaded = loaded
         self._note_place()
         self._watcher.watch(loaded.files, loaded.directories)

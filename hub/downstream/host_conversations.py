@@ -29,6 +29,7 @@ from hub.link.rate_limits import ReadPace
 from hub.link.sync_primitives import DirtyFlag
 from hub.routing.router import Router
 from hub.rules.policy.judge import Judge
+from hub.telemetry.tally import Histogram
 from hub.wire import jsonrpc, mcp
 from hub.wire.declarations import detach_all, program_name
 from hub.wire.jsonrpc import Failure, Notification, RemoteProtocolError, Reply, RequestId, Result, raw
@@ -113,6 +114,11 @@ class Host:
     def tenant(self) -> Tenant:
         """Key of this conversation, for state that the router and upstreams keep for it."""
         return Tenant(self.identity, self.conversation)
+
+    @property
+    def network(self) -> str:
+        """The way in which it comes: `tcp` or `unix`."""
+        return "tcp" if self.transport == "http" else "unix"
 
     @property
     def hears(self) -> bool:
@@ -204,8 +210,7 @@ class Host:
         """The caller of requests of this host."""
         name = program_name(self.client_info)
         caller = (self.identity, version, capabilities, log_level, self.conversation)
-        transport = "tcp" if self.transport == "http" else "unix"
-        return Caller(*caller, lasting=True, program_name=name, rights=self.rights, transport=transport)
+        return Caller(*caller, lasting=True, program_name=name, rights=self.rights, transport=self.network)
 
     def end_conversation(self, router: Router) -> None:
         """End the conversation; called once. The router is told when the last request has ended: until then upstreams
@@ -360,6 +365,8 @@ class Hosts:
         """Labels of hosts that there were."""
         self._on_first: OnFirst = lambda place, label, named: None
         self._attached: dict[str, Host] = {}
+        self.sessions = {"tcp": Histogram(), "unix": Histogram()}
+        """Lengths of sessions that are over."""
 
     def __len__(self) -> int:
         return len(self._attached)
@@ -408,8 +415,10 @@ class Hosts:
 
     def remove(self, host: Host) -> None:
         """Detach a host, if it is attached."""
-        if self._attached.pop(host.id, None) and self.workplaces is not None:
-            self.workplaces.left(host)
+        if self._attached.pop(host.id, None):
+            self.sessions[host.network].observe(trio.current_time() - host.since)
+            if self.workplaces is not None:
+                self.workplaces.left(host)
 
     def __iter__(self) -> Iterator[Host]:
         return iter(list(self._attached.values()))

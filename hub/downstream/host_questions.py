@@ -28,7 +28,13 @@ from hub.link.sync_primitives import Promise
 from hub.wire import jsonrpc, mcp
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, RequestId, Response, Result, detach, peek_object, raw
 from hub.wire.modern_metadata import read_number
-from hub.wire.questions.askable_questions import Question, QuestionRefusal, check_capabilities, reply_without_answer
+from hub.wire.questions.askable_questions import (
+    NO_FORM,
+    Question,
+    QuestionRefusal,
+    check_capabilities,
+    reply_without_answer,
+)
 from hub.wire.questions.check_and_translate import answer_for_upstream, question_for_host
 
 MAX_OPEN: Final = 32
@@ -125,7 +131,7 @@ class HostQuestions:
             check_capabilities(question, caller.capabilities)
             for _ in range(2 if question.method == mcp.ELICIT else 1):
                 reply = await self._answer(question, caller, send)
-                if not isinstance(reply, Result):
+                if not isinstance(reply, Result) or reply is NO_FORM:
                     return reply or TAKEN_BACK
                 try:
                     return Result(answer_for_upstream(question, reply.value, caller.version))

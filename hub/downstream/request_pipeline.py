@@ -16,6 +16,7 @@ Batches are the arrays of revision 2025-03-26, which no other revision knows.
 """
 
 from collections.abc import Callable
+from time import perf_counter
 from typing import Final
 
 import trio
@@ -64,8 +65,11 @@ def take_on(
         RemoteProtocolError: a request of `host` with this id is running.
         Overloaded: too many are.
     """
+    began = perf_counter()
     if request.method == mcp.SET_LEVEL and isinstance(host, Host) and exchange.caller is host.caller:
-        return host.change_level(router, request.params)
+        changed = host.change_level(router, request.params)
+        router.count(request, exchange, began, changed)
+        return changed
     if not (congested or request.id in host.calls or request.id in host.listens):
         quick = None
         if finish is not None and host.has_room():
@@ -74,8 +78,9 @@ def take_on(
         try:
             begun = router.begin(request, exchange, None if quick is None else quick.done)
         except Exception as error:  # noqa: BLE001 - the hub's error fails this request and nothing else
-            return report_bug(request, error, exchange.ref)
+            begun = report_bug(request, error, exchange.ref)
         if isinstance(begun, (Result, Failure)):
+            router.count(request, exchange, began, begun)
             return begun
         if begun is not None and quick is not None:
             quick.call = begun
@@ -103,16 +108,21 @@ async def answer(
 
     Errors of the hub fail this request and nothing else: the answer carries a `ref`, under which the log has the rest.
     """
+    began, reply = perf_counter(), None
     try:
         with scope:
             if pace is not None:
                 await pace.next()
             if exchange.passage is None:  # a reload, or another project, may have changed it since the request came
                 exchange.view = host.view
-            return await router.dispatch(request, exchange)
+            reply = await router.dispatch(request, exchange)
+            return reply
     except Exception as error:  # noqa: BLE001 - the hub's error fails this request and nothing else
-        return report_bug(request, error, exchange.ref)
+        reply = report_bug(request, error, exchange.ref)
+        return reply
     finally:
+        if request.method != mcp.LISTEN:  # which has no end
+            router.count(request, exchange, began, reply)
         exchange.close()
         host.end(request.id)
     return stop(router, request, exchange) if scope in host.requests.stopped else None

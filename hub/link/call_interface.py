@@ -189,6 +189,9 @@ class Upstream(Protocol):
         """Count questions in a result, of a call that has `asked` for so many forms and visits before. Raises
         QuestionRefusal: it may ask no more."""
 
+    def answered(self, method: str, reply: Reply) -> None:
+        """Note what became of a question of this method that it had asked."""
+
     def judge(self, questions: Iterable[Question]) -> None:
         """Check questions that hosts see more than once, and that are not counted. Raises QuestionRefusal: it may never
         ask one of them."""

@@ -122,6 +122,10 @@ class Projects:
         warnings = [str(warning) for running in self.shown.values() for warning in running.project.warnings]
         return [*self._readings.problems(host.workplace for host in self._hosts), *warnings]
 
+    def count_untrusted(self) -> int:
+        """Number of projects that hosts work in and that nobody has allowed as they are."""
+        return len(self._readings.problems((host.workplace for host in self._hosts), untrusted=True))
+
     # --- hosts --------------------------------------------------------------------------------------------------------
 
     async def arrived(self, host: Host, *, is_back: bool = False) -> None:

@@ -47,6 +47,8 @@ class FoundProject(Struct, frozen=True):
     """The project that hosts there see."""
     problem: str = ""
     """The reason why there is no project, or not the one in its files now."""
+    is_untrusted: bool = False
+    """That is that nobody has allowed what the files say."""
 
 
 class TrustedProjects:
@@ -80,7 +82,7 @@ class TrustedProjects:
         text = f"{root}: you have not allowed what the files of this project say now, so its servers are"
         kept = "as you allowed them before" if goes_on else "not shown"
         text = f"{text} {kept}: look at it and allow it with `hubd trust {quote(str(root))}`"
-        return FoundProject(root, goes_on, text)
+        return FoundProject(root, goes_on, text, is_untrusted=True)
 
 
 def is_name(directory: Path) -> bool:
@@ -109,11 +111,11 @@ class FolderReadings:
         self.run = self._watcher.run
         """Watches the files of `watch`, for ever."""
 
-    def problems(self, folders: Iterable[Path | None]) -> list[str]:
-        """The problems of `folders`, each sentence once."""
+    def problems(self, folders: Iterable[Path | None], *, untrusted: bool = False) -> list[str]:
+        """The problems of `folders`, each sentence once; `untrusted`: only that nobody has allowed what files say."""
         there = set(folders)
         found = [each for folder, each in self._found.items() if folder in there and each is not None]
-        return [*dict.fromkeys(each.problem for each in found if each.problem)]
+        return [*dict.fromkeys(each.problem for each in found if each.problem and (each.is_untrusted or not untrusted))]
 
     async def read(
         self, folders: Iterable[Path], base: HubConfig, running: Mapping[Path, Project]

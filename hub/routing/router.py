@@ -235,6 +235,12 @@ class Router:
         self._progress.remove(exchange, is_answered=isinstance(outcome, Reply))
         done(outcome)
 
+    def count(self, request: Request, exchange: HostExchange, began: float, reply: Reply | None) -> None:
+        """Count a request that ended with this reply, if there is no record of it; None: it was cancelled. `began`: by
+        `time.perf_counter`."""
+        if not exchange.is_operation:
+            self.chains.recorder.count_beside(request.method, reply, began, exchange.caller.transport)
+
     def reply_to_failure(self, request: Request, exchange: HostExchange, error: Exception) -> Reply:
         """The answer to a request that failed by `error`, as its host may see it."""
         if isinstance(error, HubError):

@@ -22,6 +22,7 @@
         SentCalls     notes what a conversation has called, where rules go by that
         CallNote      tells the cache that a tool was called, which may have changed what was read
         Limit         waits for a place at an upstream that has limits (`hub.routing.upstream_limits`)
+        MessageCount  counts what is sent (`hub.telemetry`)
         SentMessages  has it traced, and tells the upstream of the trace
 
 A stage that has nothing to do for a target is not in its chain.
@@ -50,6 +51,7 @@ from hub.rules.audit.writer import SIGN_IN, Audit
 from hub.rules.pins.gate import METHODS, PinGate
 from hub.rules.pins.pins import Pins
 from hub.telemetry.contents import ContentRecorder
+from hub.telemetry.message_count import MessageCount
 from hub.telemetry.recorder import Recorder
 from hub.telemetry.tracing import Tracing
 from hub.wire import mcp
@@ -97,6 +99,7 @@ class Chains:
         self._tracing = tracing
         if audit is not None:
             self.recorder.listeners.append(audit.hear)
+        self.messages = MessageCount()
         self.limits = UpstreamLimits()
         self.checks: SchemaChecks | None = None
         """The checks of schemas; None: no upstream wants any."""
@@ -137,6 +140,7 @@ class Chains:
             Line(self.sent, (mcp.TOOLS_CALL,)),
             *([] if reads is None else [Line(CallNote(reads), (mcp.TOOLS_CALL,))]),
             Line(self.limits.stages, OPERATIONS),
+            Line(self.messages, OPERATIONS),
             *([] if tracing is None else [Line(tracing.sent, OPERATIONS)]),
         ]
         self._way_back, self._refuse = replies.of_intent, replies.of_refusal

@@ -2,6 +2,10 @@
 does reads these: nobody measures a second time.
 
     ended      `Ended`, the record; how an outcome is summed up in it (pure)
+    limits     limits beyond which something is wrong with a server, as alert rules too (pure)
+    message_count  `MessageCount`: counts what is sent to upstreams
+    metrics    the text format of Prometheus (pure)
+    upstream_counts  `UpstreamCounts`, of their sessions and questions (pure)
     tally      `Tally`, counts and durations of one tool of one upstream; `Seconds`, of the last five minutes (pure)
     costs      prices and tokens of what was called, by host and server (pure)
     tracing    stages that have operations traced; `span`: what is told of one; `span_export`: to a collector

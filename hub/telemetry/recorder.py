@@ -15,10 +15,11 @@ from hub.link.call_interface import NO_ARGUMENTS
 from hub.link.hub_errors import Executed
 from hub.link.log_context import log_about
 from hub.link.rate_limits import TokenBucket
-from hub.telemetry.ended import CHARGED, ERROR, MAY_HAVE_RUN, NO_FAILURES, Ended, strip_uri, sum_up
+from hub.telemetry.ended import ASKED, CHARGED, ERROR, MAY_HAVE_RUN, NO_FAILURES, OK, Ended, strip_uri, sum_up
 from hub.telemetry.tally import BOUNDS_S, MAX_OUTCOMES, OTHER_OUTCOME, SECONDS, Histogram, Seconds, Tally
-from hub.wire.jsonrpc import Result
+from hub.wire.jsonrpc import Failure, Reply, Result
 from hub.wire.large_message_peeks import LARGE_BYTES
+from hub.wire.mcp import METHOD_NOT_FOUND
 
 log = logging.getLogger("hubd.call")
 
@@ -41,7 +42,7 @@ class Recorder(Stage):
         self.seconds: dict[str, Seconds] = {}
         """By upstream."""
         self.served: dict[tuple[str, str, str], Histogram] = {}
-        """By method, outcome and transport of the host."""
+        """By method, outcome and transport of the host; what ended in a question went well."""
         self.ring: deque[Ended] = deque(maxlen=KEEP)
         """The last operations that are over, the oldest first."""
         self.running: dict[int, Intent] = {}
@@ -64,13 +65,14 @@ class Recorder(Stage):
         now = perf_counter()
         target, method, ref, host = intent.target, intent.request.method, intent.ref, intent.host
         took, name, own = now - intent.began, target.exposed, target.route.original
-        result, executed, is_task = "", "", False
+        result, error_type, executed, is_task = "", "", "", False
         if (
             type(outcome) is not Result
             or (size := memoryview(outcome.value).nbytes) > LARGE_BYTES
             or bytes(outcome.value).find(ERROR) >= 0
         ):
             result, executed, size, is_task = sum_up(outcome)
+            error_type = OK if result == ASKED else result
         if target.kind is None:
             name, own = strip_uri(name), ""
         key = (target.upstream.name, method, own)
@@ -80,7 +82,8 @@ class Recorder(Stage):
 
         tally = self.tallies.get(key) or self._begin_tally(key)
         histogram = tally.outcomes.get(result) or tally.histogram(result)
-        served = self.served.get((method, result, transport)) or self._begin_histogram(method, result, transport)
+        place = method, error_type, transport
+        served = self.served.get(place) or self._begin_histogram(*place)
         bucket = bisect_left(BOUNDS_S, took)
         histogram.count += 1
         histogram.total_s += took
@@ -116,6 +119,13 @@ class Recorder(Stage):
             key = (upstream, method, OTHER)
         seconds = self.seconds.setdefault(upstream, Seconds())
         return self.tallies.setdefault(key, Tally(seconds))
+
+    def count_beside(self, method: str, reply: Reply | None, began: float, transport: str) -> None:
+        """Count a request that was no operation, or named nothing that there is. `began`: as `Intent.began`."""
+        if isinstance(reply, Failure) and reply.code == METHOD_NOT_FOUND:
+            method = OTHER_OUTCOME  # hosts invent methods
+        key = method, sum_up(reply).outcome, transport
+        (self.served.get(key) or self._begin_histogram(*key)).observe(perf_counter() - began)
 
     def _begin_histogram(self, method: str, outcome: str, transport: str) -> Histogram:
         """The histogram of what was not served yet."""

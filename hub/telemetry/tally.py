@@ -4,6 +4,7 @@ Counts never fall while the hub lives. Durations are in buckets, for whoever add
 they were, for people: percentiles of these are exact.
 """
 
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable
 from math import ceil
@@ -37,6 +38,19 @@ class Histogram:
         self.total_s = 0.0
         self.buckets = [0] * (len(BOUNDS_S) + 1)
         """Durations by bucket, each in one only."""
+
+    def observe(self, duration_s: float) -> None:
+        """Count a duration."""
+        self.count += 1
+        self.total_s += duration_s
+        self.buckets[bisect_left(BOUNDS_S, duration_s)] += 1
+
+
+def histogram_of(outcomes: dict[str, Histogram], outcome: str) -> Histogram:
+    """That of an outcome; peers invent codes, so of these there are not too many."""
+    if outcome not in outcomes and len(outcomes) >= MAX_OUTCOMES:
+        outcome = OTHER_OUTCOME
+    return outcomes.setdefault(outcome, Histogram())
 
 
 class Seconds:
@@ -93,10 +107,8 @@ class Tally:
         """Those of its upstream."""
 
     def histogram(self, outcome: str) -> Histogram:
-        """That of an outcome which was not seen yet."""
-        if len(self.outcomes) >= MAX_OUTCOMES:
-            outcome = OTHER_OUTCOME
-        return self.outcomes.setdefault(outcome, Histogram())
+        """That of an outcome."""
+        return histogram_of(self.outcomes, outcome)
 
     def use(self, host: str) -> Use:
         """That of a host which was not seen yet."""

@@ -24,7 +24,7 @@ STRUCTS: list[type[Struct]] = [
 ]
 UNDECIDED = (
     *("cache", "replica", "access", "policy", "approvals", "oauth", "defaults", "registries", "usage", "audit", "log"),
-    "tracing",
+    *("metrics", "tracing"),
     *("include", "upstreams", "calls"),
 )
 """Tables, whose settings say it, and what means nothing by itself."""

@@ -6,7 +6,7 @@
 #   .deps/py-mcp2      virtual environment with the modern Python SDK, fastmcp, mcp-server-time
 #   .deps/py-django    virtual environment with django-oauth-toolkit, an authorization server
 #   .deps/src/mcp-*    the SDKs' source distributions, for their example servers
-#   .deps/browser      Debian's chromium, .deps/glewlwyd its authorization server, both in the same way as what is next
+#   .deps/browser      Debian's chromium, .deps/glewlwyd its authorization server, .deps/prometheus; all as what is next
 #   .deps/debian       Debian's Redis, HAProxy, nginx, keyring, bubblewrap and tmux, unpacked and not installed; elsewhere those in PATH are used
 #
 # Each part has a stamp naming the input it was made from, so a second run does nothing. They wait for the network most
@@ -70,7 +70,7 @@ debian_part() { # debian_part NAME: .deps/NAME from NAME.txt
 }
 
 parts=()
-for part in node_part "debian_part debian" "debian_part browser" "debian_part glewlwyd" "python_part mcp1" "python_part mcp2" \
+for part in node_part "debian_part debian" "debian_part browser" "debian_part prometheus" "debian_part glewlwyd" "python_part mcp1" "python_part mcp2" \
     "python_part django" "source_part 1.30.0" "source_part 2.3.0"; do
     # A process of its own, because `set -e` holds in no function whose outcome is looked at.
     $part </dev/null &

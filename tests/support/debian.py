@@ -25,11 +25,11 @@ def program(name: str) -> Program:
     return found
 
 
-def find(name: str) -> Program | None:
-    """The same, or None: for programs that not every Debian has."""
+def find(name: str, unpacked: Path = UNPACKED) -> Program | None:
+    """The same, or None: for programs that not every Debian has, or that are unpacked elsewhere."""
     for folder in FOLDERS:
-        if (path := UNPACKED / folder / name).exists():
-            return Program(path, {**os.environ, "LD_LIBRARY_PATH": libraries()})
+        if (path := unpacked / folder / name).exists():
+            return Program(path, {**os.environ, "LD_LIBRARY_PATH": libraries(unpacked)})
     installed = shutil.which(name, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
     return Program(Path(installed), dict(os.environ)) if installed else None
 

@@ -179,6 +179,9 @@ class Scripted:
             self.running.discard(name)
             self.started = trio.Event()
 
+    def count(self, request: Request, exchange: HostExchange, began: float, reply: Reply | None) -> None:
+        """Its requests are counted nowhere."""
+
 
 class ScriptedCall:
     """A quick call of a `Scripted` router."""

@@ -102,6 +102,8 @@ class Ear:
     def asked(self, method: str) -> None:
         self.events.append("asked")
 
+    def answered(self, method: str, reply: Reply) -> None: ...
+
     def unattributed(self, method: str) -> None:
         self.events.append(f"unattributed {method}")
 

@@ -125,16 +125,21 @@ class Questions:
             found = self._find(question, on)
         except QuestionRefusal as refused:
             if (found := self._call_lacking_capability(question, on)) is None:
-                return _at_once(refused.failure)
+                return self._refuse(question, refused.failure)
         try:
             self._admit(found, question)
         except QuestionRefusal as refused:
-            return _at_once(refused.failure)
+            return self._refuse(question, refused.failure)
         asked = OpenQuestion(question, found)
         self._open[asked] = None
         if found is not None:
             found.asked(asked.scope)
         return self._answer(asked)
+
+    def _refuse(self, question: Question, failure: Failure) -> Answering:
+        if question.method in mcp.QUESTIONS:
+            self.events.answered(question.method, failure)
+        return _at_once(failure)
 
     def _answer_directly(self, question: Question) -> Reply | None:
         """The answer to a question for which no host is needed.
@@ -242,7 +247,10 @@ class Questions:
             if asked.running is not None:
                 asked.running.settled(asked.scope)
             self._settled.ring()
-        return reply or Failure(mcp.INVALID_PARAMS, f"The call that this {asked.question.method} belongs to is over")
+        method = asked.question.method
+        reply = reply or Failure(mcp.INVALID_PARAMS, f"The call that this {method} belongs to is over")
+        self.events.answered(method, reply)
+        return reply
 
     async def _ask(self, question: Question, exchange: Exchange) -> Reply:
         """Ask the host; an upstream that wants to know how it goes is told."""

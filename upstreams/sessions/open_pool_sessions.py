@@ -23,7 +23,14 @@ from upstreams.cold_start.mend_npx_cache import BrokenNpxCache, forget_mending, 
 from upstreams.cold_start.start_gate import StartGate
 from upstreams.cold_start.start_timeouts import GUARD_S, Start
 from upstreams.reference_values import ReferenceValues
-from upstreams.session_contract import CredentialSource, Session, SessionEvents, SessionTerms, UpstreamEvents
+from upstreams.session_contract import (
+    CredentialSource,
+    Session,
+    SessionEvents,
+    SessionTerms,
+    SessionWatch,
+    UpstreamEvents,
+)
 from upstreams.sessions.pool import Pool
 from upstreams.sessions.pooled_session import PooledSession
 from upstreams.sessions.reopening_pace import Pacing
@@ -52,6 +59,7 @@ class SessionParts(Struct, frozen=True):
     values: ReferenceValues
     """The values of references in the configuration."""
     credentials: CredentialSource
+    watch: SessionWatch
 
 
 class _Events:
@@ -68,7 +76,7 @@ class _Events:
         self.exited = upstream.exited
         self.note = upstream.note
         self.asked = upstream.asked
-        self.admit, self.sandboxed = upstream.admit, upstream.sandboxed
+        self.admit, self.answered, self.sandboxed = upstream.admit, upstream.answered, upstream.sandboxed
         self.roots_withheld = upstream.roots_withheld
         self.unattributed = upstream.unattributed
         self.elicited = upstream.elicited
@@ -107,7 +115,7 @@ class SessionOpener:
         config, parts = self.pool.config, self._parts
         self.main_start = start = parts.gate.start_of(config)
         return PooledSession(
-            self._name, terms_of(config), start, config.timeouts.list, self._run_session, parts.listener
+            self._name, terms_of(config), start, config.timeouts.list, self._run_session, parts.listener, parts.watch
         )
 
     def hurry_main(self) -> None:
@@ -160,6 +168,7 @@ class SessionOpener:
             config.timeouts.list,
             self._run_session,
             self._parts.listener,
+            self._parts.watch,
             not_before=not_before,
             tenant=tenant,
             principal=principal,
@@ -267,4 +276,4 @@ class SessionOpener:
             await trio.sleep_until(due)
             used = trio.current_time() if pooled.users or pooled.subscriptions.held else pooled.idle_since
             due = max(used + idle_s, pooled.needed_until)
-        self.pool.let_go(pooled)
+        self.pool.let_go(pooled, is_idle=True)

@@ -231,10 +231,11 @@ class Pool:
                 smaller.give_to(None)
         self.on_moved()
 
-    def let_go(self, pooled: PooledSession) -> None:
-        """Let no more calls use the session; it is closed when its calls are over."""
+    def let_go(self, pooled: PooledSession, *, is_idle: bool = False) -> None:
+        """Let no more calls use the session; it is closed when its calls are over. `is_idle`: nobody has needed it for
+        long."""
         self._forget(pooled)
-        pooled.retire()
+        pooled.retire(is_idle=is_idle)
 
     def session_ended(self, pooled: PooledSession) -> None:
         self._forget(pooled)

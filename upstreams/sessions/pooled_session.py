@@ -26,7 +26,7 @@ from hub.wire.mcp import HUB_SESSION, Era
 from upstreams.cold_start.start_gate import StartGate
 from upstreams.cold_start.start_timeouts import Start
 from upstreams.questions.attribution import SUSPECT_S
-from upstreams.session_contract import Session, SessionTerms, UpstreamEvents
+from upstreams.session_contract import NO_WATCH, Session, SessionTerms, SessionWatch, UpstreamEvents
 from upstreams.sessions.log_level import LogLevel
 from upstreams.sessions.sharing import terms_of
 from upstreams.subscriptions.legacy import LegacySubscriptions
@@ -50,6 +50,7 @@ class PooledSession:
     run_session: Callable[["PooledSession", Callable[[Session], None]], Awaitable[None]]
     """Opens it and serves its calls until it ends; calls what it is given when it is open."""
     listener: InvalidationListener
+    watch: SessionWatch = NO_WATCH
     not_before: float = -inf
     """Time at which it may be opened."""
     tenant: Tenant | None = None
@@ -78,6 +79,8 @@ class PooledSession:
     """Set when its host has been welcomed; None: that has not begun."""
     error: HubError | None = None
     """The reason why it ended, or could not be opened."""
+    _is_idle: bool = False
+    opened_at: float = -inf
     is_open: bool = False
     over: bool = False
     """No call finds it any more."""
@@ -212,11 +215,17 @@ class PooledSession:
         self.error = error
         self.scope.cancel()
 
-    def retire(self) -> None:
-        """Close the session as soon as no call uses it, and no task lives in it."""
-        self.retired = True
+    def retire(self, *, is_idle: bool = False) -> None:
+        """Close the session as soon as no call uses it, and no task lives in it. `is_idle`: nobody has needed it for
+        long."""
+        self.retired, self._is_idle = True, is_idle
         if not self.users and self.needed_until <= trio.current_time():
             self.scope.cancel()  # else `release` does, or whoever waits for it to be idle
+
+    def rest(self) -> None:
+        """Close the session: nobody has needed it for long."""
+        self._is_idle = True
+        self.scope.cancel()
 
     def want_level(self, level: str | None) -> None:
         """Have a legacy upstream told `level`; calls of hosts that want log messages wait for it."""
@@ -281,7 +290,21 @@ class PooledSession:
         finally:
             self._end()
             self._settle()
+            if self.is_open:
+                self.watch.ended(self.name, self._network, self._cause, trio.current_time() - self.opened_at)
         return self.error
+
+    @property
+    def _network(self) -> str:
+        """The transport, by the conventions' name for it."""
+        return "pipe" if self.session.transport == "stdio" else "tcp"
+
+    @property
+    def _cause(self) -> str:
+        """The cause of its end, as `SessionWatch.ended` has it."""
+        if self.error is None:
+            return "idle" if self._is_idle else "stopped"
+        return "lost" if self.session.pid is None else "exit"
 
     async def _open(self, nursery: trio.Nursery, gate: StartGate) -> None:
         await trio.sleep_until(self.not_before)
@@ -307,7 +330,9 @@ class PooledSession:
 
     async def _serve(self, nursery: trio.Nursery) -> None:
         def started(session: Session) -> None:
-            self.session, self.is_open, self.idle_since = session, True, trio.current_time()
+            self.session, self.is_open = session, True
+            self.opened_at = self.idle_since = trio.current_time()
+            self.watch.opened(self.name, self._network)
             self._on_open(nursery)
             nursery.start_soon(self.level.keep, session)
             self._settle()
@@ -322,6 +347,8 @@ class PooledSession:
 
     def _settle(self) -> None:
         """Wake whoever waits for it to be opened: it is, or never will be."""
+        if self.error is not None and not (self.is_open or self.opened.is_set()):
+            self.watch.not_opened(self.name)
         self.start.end()
         self.opened.set()
 

@@ -108,7 +108,7 @@ class TaskWait:
             self.over = True
             return shown
         with self._host.time_stopped():
-            answers = await ask_all(questions, self.exchange)
+            answers = await ask_all(questions, self.exchange, self.client.upstream)
         await self._update(answers)
         return None
 

@@ -89,7 +89,7 @@ class Tasks:
         members, upstream, exchange = state.members, crossing.upstream, crossing.exchange
         kinds = peek_object(members["k"])
         answers = {key: answer for key, answer in answers_of(crossing.request).items() if key in kinds}
-        check_answers(answers, kinds, upstream.name)
+        check_answers(answers, kinds, upstream)
         id, silent = peek_str(members["t"]) or "", SilentExchange(exchange.caller, exchange)
         client = TaskClient(upstream, id, MODERN, silent, crossing.call)
         show = self._shower(client, crossing, state.binding)

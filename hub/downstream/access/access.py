@@ -90,6 +90,9 @@ class ProxiedPersons:
         return None
 
 
+METRICS_PATH: Final = "/metrics"
+MAX_CREDENTIAL: Final = 2_048
+"""Characters of a credential with the longest of our own tokens."""
 MAX_SCHEME: Final = 64
 """Characters before a token, spaces included. Longer credentials are not the hub's own."""
 _BEARER = re.compile(r"[Bb][Ee][Aa][Rr][Ee][Rr] +([A-Za-z0-9._~+/-]+=*)")
@@ -107,7 +110,8 @@ class Access:
     `hosts` and `origins` come on top of the loopback names with `port`; an entry of `hosts` without a port means
     `port`, and one with 80 or 443 is met without it, too, as a proxy's hosts write it. `token` None: everyone who
     passes Host and Origin is the hub's owner (`auth = "none"`). `others` judge whoever shows another credential, or
-    none; a request with the header field `named_by` is theirs, too, whatever it shows. `public` replies to requests
+    none; a request with the header field `named_by` is theirs, too, whatever it shows. `scrapes` gives the token that
+    opens `GET /metrics` and nothing else; None: there is none. `public` replies to requests
     that need no credential, or by `ANYBODY` lets them in; it gives None for all others, and is not asked about
     `MCP_PATH`. `refused` is told of whom `guard` does not let in."""
 
@@ -117,6 +121,7 @@ class Access:
     token: str | None = None
     others: "Credentials | None" = None
     named_by: str = ""
+    scrapes: Callable[[], str | None] = lambda: None
     public: Callable[[HttpRequest], EarlyReply | None] = lambda request: None
     refused: Callable[[HttpRequest, EarlyReply], None] = lambda request, reply: None
 
@@ -153,9 +158,18 @@ class Access:
         found = _BEARER.fullmatch(shown) if len(shown) <= self._longest else None
         if found is not None and hmac.compare_digest(found[1].encode(), self._token) and self.named_by not in headers:
             return self._identity
+        if request.path == METRICS_PATH and self._scrapes(request, shown):
+            return self._identity
         if self.others is not None:
             return self.others.check(request)
         return refusals.WRONG_TOKEN if _BEARER.fullmatch(shown) else refusals.NO_TOKEN
+
+    def _scrapes(self, request: HttpRequest, shown: str) -> bool:
+        """True if this is `GET` with the token of the metrics."""
+        token = self.scrapes()
+        if token is None or request.method != "GET" or self.named_by in request.headers:
+            return False
+        return hmac.compare_digest(_token_in(shown[:MAX_CREDENTIAL]).encode(), token.encode())
 
     def refuse_scopes(self, scopes: Collection[str], path: str) -> EarlyReply | None:
         """403 to whoever came with a token of an issuer, and lacks these scopes for what it asks for; None: no issuer

@@ -149,13 +149,14 @@ def read_or_make_token(path: Path) -> str:
     Of several daemons that start at once, all get the same token. Raises ConfigError: the file is not ours, is readable
     by others, or holds no token; OSError: it cannot be read or written."""
     try:
-        return _read_token(path)
+        return read_token(path)
     except FileNotFoundError:
         _make_token(path)
-        return _read_token(path)
+        return read_token(path)
 
 
-def _read_token(path: Path) -> str:
+def read_token(path: Path) -> str:
+    """The bearer token kept in `path`. Raises as `read_or_make_token`; FileNotFoundError: there is none."""
     try:
         data, found = read_private(path, MAX_FILE_BYTES)
     except OSError as error:

@@ -90,8 +90,27 @@ def mode_of(question: Question) -> str:
     return FORM if (value := question.params.get("mode")) is None else peek_str(value) or "?"
 
 
+class Unanswered(Failure, frozen=True):
+    """The error in place of an answer that has not come."""
+
+
+NO_FORM: Final = Result(raw({"action": "cancel"}))
+"""The answer in place of a form that nobody has filled in."""
+
+
 def reply_without_answer(question: Question, why: str) -> Reply:
     """The upstream's reply when nobody answers: a cancelled elicitation, or an error that says `why`."""
     if question.method == mcp.ELICIT:
-        return Result(raw({"action": "cancel"}))
-    return Failure(SAMPLING_REJECTED if question.method == mcp.SAMPLE else mcp.INTERNAL_ERROR, why)
+        return NO_FORM
+    return Unanswered(SAMPLING_REJECTED if question.method == mcp.SAMPLE else mcp.INTERNAL_ERROR, why)
+
+
+def outcome_of_question(method: str, reply: Reply) -> str:
+    """What became of a question: `answered`, `declined`, `expired`, since nobody has answered, or not in any usable
+    form; or `refused`, by the hub or its host."""
+    if reply is NO_FORM or isinstance(reply, Unanswered):
+        return "expired"
+    if isinstance(reply, Failure):
+        return "declined" if method == mcp.SAMPLE and reply.code == SAMPLING_REJECTED else "refused"
+    is_declined = method == mcp.ELICIT and peek_str(peek_object(reply.value).get("action")) != "accept"
+    return "declined" if is_declined else "answered"

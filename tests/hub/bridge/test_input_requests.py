@@ -1,6 +1,7 @@
 """Questions in results. What upstreams get away with is in `test_input_required` and `test_tasks`, too."""
 
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -72,11 +73,15 @@ def test_what_is_offered_is_what_the_upstream_was_told() -> None:
 def test_answers_are_judged_by_what_a_state_kept() -> None:
     kinds = peek_object(raw(kinds_of(asked(a=FORM, b=VISIT, c=ROOTS))))
     good = members(a={"action": "accept", "content": {"name": "Ann"}}, b={"action": "accept"}, c={"roots": []})
-    check_answers(good, kinds, "up")
-    check_answers(members(unasked=1), kinds, "up")
+    noted: list[str] = []
+    up: Any = SimpleNamespace(name="up", answered=lambda method, reply: noted.append(method))
+    check_answers(good, kinds, up)
+    assert sorted(noted) == ["elicitation/create", "elicitation/create", "roots/list"]
+    check_answers(members(unasked=1), kinds, up)
     for wrong in (members(a={"action": "perhaps"}), members(b={}), members(c={"roots": 1})):
         with pytest.raises(RemoteProtocolError):
-            check_answers({**good, **wrong}, kinds, "up")
+            check_answers({**good, **wrong}, kinds, up)
+    assert len(noted) == 3
 
 
 @pytest.mark.covers("SEC-13", "I-3")

@@ -141,6 +141,9 @@ def crossing(call, operation, person, declared=None, visited=None):
         @staticmethod
         def admit(questions, asked=0): ...
 
+        @staticmethod
+        def answered(method, reply): ...
+
     Up.snapshot = structs.replace(Up.snapshot, version=MODERN)
     timeouts = CallTimeouts(30, 60)
     return Crossing(Up, operation, person, None, lambda operation, exchange: call(operation, exchange, timeouts))

@@ -47,6 +47,8 @@ class Up:
 
     def admit(self, questions, asked=0): ...
 
+    def answered(self, method, reply): ...
+
 
 class Bridge:
     """Visits of one hub, and one upstream."""

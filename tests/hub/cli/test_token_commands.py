@@ -71,6 +71,15 @@ def test_refusals_say_what_to_do(home, arguments, code, text):
     assert not home.tokens.exists()
 
 
+@pytest.mark.covers("OM-5")
+def test_the_token_of_the_metrics_is_made_once_in_a_file_of_its_own(home):
+    token = home.run("--metrics")[0].strip()
+    file = home.tokens.with_name("metrics-token")
+    assert (file.read_text().strip(), file.stat().st_mode & 0o777) == (token, 0o600)
+    assert json.loads(home.run("--metrics", "--json")[0]) == {"token": token}
+    assert home.run()[0].strip() != token
+
+
 def test_the_hubs_own_token_is_printed_as_ever(home):
     token = home.run()[0].strip()
     assert len(token) == 43

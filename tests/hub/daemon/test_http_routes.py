@@ -7,6 +7,7 @@ import pytest
 import trio
 import trio.testing
 
+from config.hub_paths import metrics_token_path
 from config.remembered_facts import Memory
 from config.security_settings import AccessConfig, AccessToken, Profile
 from config.setting_declarations import Secret
@@ -16,6 +17,7 @@ from hub.daemon.api import DaemonApi
 from hub.daemon.bind_http import Bound, listen_tcp
 from hub.daemon.http_listener import HttpListener
 from hub.daemon.http_routes import WELCOME, TokenPage, route
+from hub.downstream.access.token_files import read_or_make_token, replace_token
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.downstream.http.refusals import NOTHING_HERE
 from hub.link.call_interface import OWNER, Identity
@@ -253,6 +255,49 @@ async def test_a_page_is_one_row_that_says_who_may_open_it(nursery, monkeypatch,
             assert answer.status == (404 if who in OF_ALL else 401)
         assert (await ask(listener, "POST", path, bearer)).status == 404
         assert (await ask(listener, "GET", path, bearer, host="evil.test")).status == 403
+    nursery.cancel_scope.cancel()
+
+
+@pytest.mark.covers("OM-5")
+@pytest.mark.parametrize("auth", ["token", "none"])
+async def test_the_token_of_the_metrics_opens_these_and_nothing_else(nursery, monkeypatch, tmp_path, auth):
+    async def tell(request, response):
+        response.reply(200, b"up 1")
+
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    hub = Hub(HubConfig(token=Secret(TOKEN), auth=auth), Memory(None), Sealer(b"k" * 32))
+    durable = DurableSessions(Signer(b"k" * 32), Memory(None), lambda: 1e9, "")
+    listener = HttpListener(hub, Bound(listen_tcp("127.0.0.1:0")), durable)
+    listener.pages["GET", "/metrics"] = TokenPage(tell)
+    await nursery.start(listener.run)
+    first, other = read_or_make_token(metrics_token_path()), "x" * 43
+    for bearer, may_open in ((TOKEN, True), (first, False), (None, False), (other, False), (f"{first}x" * 99, False)):
+        answer = await ask(listener, "GET", "/metrics", bearer)
+        assert answer.status == (200 if may_open or auth == "none" else 401), "nobody has read the file yet"
+    listener.read_metrics_token()
+    assert (await ask(listener, "GET", "/metrics", first)).body == b"up 1"
+    if auth == "none":
+        nursery.cancel_scope.cancel()
+        return
+    for method, path, status in (
+        *(("GET", "/healthz", 401), ("GET", "/mcp", 401), ("POST", "/mcp", 401), ("DELETE", "/mcp", 401)),
+        *(
+            ("GET", "/mcp/metrics", 401),
+            ("POST", "/metrics", 404),
+            ("HEAD", "/metrics", 404),
+            ("GET", "/metrics/", 404),
+        ),
+    ):
+        assert (await ask(listener, method, path, first)).status == status
+    for fields in ({"host": "evil.test"}, {}):
+        answer = await ask(listener, "GET", "/metrics", first, "Origin: https://evil.test", **fields)
+        assert answer.status == 403
+    replace_token(metrics_token_path())
+    listener.read_metrics_token()
+    assert (await ask(listener, "GET", "/metrics", first)).status == 401
+    metrics_token_path().chmod(0o644)
+    listener.read_metrics_token()
+    assert (await ask(listener, "GET", "/metrics", metrics_token_path().read_text().strip())).status == 401
     nursery.cancel_scope.cancel()
 
 

@@ -26,6 +26,7 @@ async def test_a_loop_that_stands_still_is_noticed_and_named(nursery, caplog):
     facts = watch.status()
     assert facts.blocked == watch.times
     assert facts.longest_s > 0
+    assert watch.longest_lately_s() >= 0.3
 
 
 def stand_still():

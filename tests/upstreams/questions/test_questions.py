@@ -87,6 +87,8 @@ class Up:
 
     def admit(self, question, asked): ...
 
+    def answered(self, method, reply): ...
+
     def roots_withheld(self):
         self.said.append("roots withheld")
 

@@ -61,6 +61,8 @@ class Open:
     def roots_withheld(self):
         self.said.append("roots withheld")
 
+    def answered(self, method, reply): ...
+
     def unattributed(self, method):
         self.said.append(f"unattributed {method}")
 

@@ -75,6 +75,8 @@ class Running:
 
     def unattributed(self, method): ...
 
+    def answered(self, method, reply): ...
+
     def ended(self):
         self.ended_at = trio.current_time()
 

@@ -1,0 +1,7 @@
+"""Dropped: what was not told, since whoever was to hear it reads too slowly. Counts of the whole process."""
+
+from collections import Counter
+from typing import Final
+
+DROPPED: Final[Counter[str]] = Counter(dict.fromkeys(("progress", "log", "span", "event"), 0))
+"""By what it was: `progress` and `log` for a host, a `span` of a trace, an `event` for a dashboard."""

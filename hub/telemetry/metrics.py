@@ -1,0 +1,80 @@
+"""The text format of Prometheus, version 0.0.4: families of series, written in pieces. Pure.
+
+A series is one set of labels: a number, or a histogram, which takes a line for each bound. Whoever writes the pieces
+may pause between them; within a series nothing that is counted changes.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Final, Literal
+
+from msgspec import Struct
+
+from hub.telemetry.tally import BOUNDS_S, Histogram
+
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+SERIES: Final = 20
+"""Series of one piece."""
+_BOUNDS: Final = [(bound, f'{bound:g}"}} ') for bound in BOUNDS_S]
+LEAST_OF_CALLS_S: Final = BOUNDS_S[0]
+LEAST_OF_SESSIONS_S: Final = 0.01
+"""The least bound that is written, of durations of sessions: that of the conventions."""
+
+Labels = Sequence[tuple[str, str]]
+"""Names and values; those without a value are left out."""
+Series = tuple[Labels, float | Histogram]
+
+
+class Family(Struct, frozen=True):
+    """All series of one name."""
+
+    name: str
+    kind: Literal["counter", "gauge", "histogram"]
+    help: str
+    """What it counts, in one line."""
+    series: Iterable[Series | None]
+    """None stands for work that took as long as a series does."""
+    least_s: float = LEAST_OF_CALLS_S
+    """The least bound that is written, of histograms."""
+
+
+def write(families: Iterable[Family]) -> Iterator[bytes]:
+    """The text of the families, in pieces of at most `SERIES` series each. A family without any is left out."""
+    for family in families:
+        series, name = iter(family.series), family.name
+        head = f"# HELP {name} {family.help}\n# TYPE {name} {family.kind}\n"
+        while some := [*islice(series, SERIES)]:
+            lines = [
+                line for labels, value in filter(None, some) for line in _lines(family, _write_labels(labels), value)
+            ]
+            if lines:
+                lines, head = [head, *lines], ""
+            yield "".join(lines).encode(errors="replace")
+
+
+def _lines(family: Family, labels: str, value: float | Histogram) -> Iterator[str]:
+    name = family.name
+    if not isinstance(value, Histogram):
+        yield f"{name}{{{labels}}} {_number(value)}\n" if labels else f"{name} {_number(value)}\n"
+        return
+    head, below = f'{name}_bucket{{{labels}{labels and ","}le="', 0
+    for count, (bound, text) in zip(value.buckets, _BOUNDS, strict=False):
+        below += count
+        if bound >= family.least_s:
+            yield f"{head}{text}{below}\n"
+    yield f'{head}+Inf"}} {value.count}\n'
+    own = f"{{{labels}}}" if labels else ""
+    yield f"{name}_sum{own} {_number(value.total_s)}\n"
+    yield f"{name}_count{own} {value.count}\n"
+
+
+def _write_labels(labels: Labels) -> str:
+    return ",".join([f'{name}="{_escape(value)}"' for name, value in labels if value])
+
+
+def _escape(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if value == int(value) else repr(value)
