@@ -1,10 +1,10 @@
 """Atomic writes: files are replaced as a whole, whatever happens meanwhile, the old file or the new one is there.
 
-`replace_private` is for what hubd alone writes: memories, keys. `replace_file` is for files that others read and edit,
-too, those of other programs and `hubd.toml` alike. What is to be written is the caller's business; here it is made sure
-that nothing is lost: the file must still be what the caller read, a copy of it goes to the backups (0600, since such
-files hold secrets), and the new one takes its place in one rename, with the same mode and owner, behind whatever links
-lead there.
+`replace_private` is for what hubd alone writes: memories, keys; `remove_private` removes it. `replace_file` is for
+files that others read and edit, too, those of other programs and `hubd.toml` alike. What is to be written is the
+caller's business; here it is made sure that nothing is lost: the file must still be what the caller read, a copy of it
+goes to the backups (0600, since such files hold secrets), and the new one takes its place in one rename, with the same
+mode and owner, behind whatever links lead there.
 
 What is new is written to the draft `NAME.HEX.new`, which is renamed. A hub or command that is killed in between leaves
 it behind, under a name that nobody uses again: in a crash loop drafts would fill the disk. `remove_drafts` and
@@ -102,6 +102,15 @@ def replace_private(path: Path, data: bytes, *, sync_name: bool = False) -> None
         os.replace(new, path.name, src_dir_fd=directory, dst_dir_fd=directory)
         if sync_name:
             os.fsync(directory)
+
+
+def remove_private(path: Path) -> None:
+    """Remove the private file `path`, if there is one, also if the power fails: for this no room is needed. Blocks for
+    one fsync. Raises: OSError, if it cannot be removed."""
+    with _directory(path.parent) as directory:
+        with suppress(FileNotFoundError):
+            os.unlink(path.name, dir_fd=directory)
+        os.fsync(directory)
 
 
 def replace_file(

@@ -175,6 +175,8 @@ class Hub:
         self._look_around: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint
         self._ask: Ask | None = None
         """The stage that asks people; None: nobody has needed it yet."""
+        self._asks = trio.Event()
+        """Set once there is that stage."""
         self._hooks: HookCalls | None = None
         self._environ = environ
         self.router.chains.ask_by(self._load_ask, self._load_hooks)
@@ -225,6 +227,7 @@ class Hub:
                 nursery.start_soon(keep_going, "Saving what is remembered", save)
                 nursery.start_soon(keep_going, "Saving what servers offer", self.last_known.run)
                 nursery.start_soon(keep_going, "Saving pins", self.pins.run)
+                nursery.start_soon(keep_going, "Saving approvals", self._save_approvals)
                 task_status.started()
         finally:
             self._remember()
@@ -232,6 +235,8 @@ class Hub:
             self.usage.memory.save()
             self.last_known.save()
             self.pins.save()
+            if self._ask is not None:
+                self._ask.approvals.grants.save_now()
 
     async def _await_first_reports(self) -> None:
         """Let the first lists wait for upstreams that start quickly, but for no slow one, for none that was slow the
@@ -275,7 +280,12 @@ class Hub:
             grants = Grants(self._grants, WALL)
             around = self.audit.note, lambda: self.config, lambda: self._look_around()
             self._ask = Ask(self.judge, grants, self.states, self.secrets, *around)
+            self._asks.set()
         return self._ask
+
+    async def _save_approvals(self) -> None:
+        await self._asks.wait()
+        await self.approvals.grants.run()
 
     def look_by(self, look_around: Callable[[], Awaitable[None]]) -> None:
         """Take note of who is connected, by `look_around`, whenever a person is to be asked from now on."""

@@ -28,6 +28,13 @@ class UnknownRequest(HubError):
     executed = Executed.NO
 
 
+class ApprovalMayReturn(HubError):
+    """An approval has ended, and is still in the file, which can neither be written nor removed."""
+
+    kind = "not_saved"
+    executed = Executed.UNKNOWN
+
+
 def approval_error(request: ApprovalRequest) -> ApprovalRequired:
     """The refusal of a call that nobody has agreed to yet. It names no command that decides."""
     text = (
@@ -213,6 +220,7 @@ class Approvals:
 
         Raises:
             UnknownRequest: there is no such grant.
+            ApprovalMayReturn: it has ended, but only until the hub starts anew.
         """
         tools = NameChoice((tool,))
         found = [each for each, grant, _ in self.grants if all or each == id or (tool and grant.exposed in tools)]
@@ -223,6 +231,8 @@ class Approvals:
             self._note("revoke", p=grant.principal, host=grant.host, up=grant.upstream, name=grant.exposed)
         self.wake()
         await self.grants.save()
+        if self.grants.may_return:
+            raise ApprovalMayReturn(f"Taken back until the hub ends: {self.grants.problem}")
         return ended
 
 

@@ -2,19 +2,20 @@
 
 A grant ends with any change of what it is for: another definition, program or address, or what the rules say that ask.
 It never beats a deny, since it is only looked up where a rule asks. A file that cannot be read grants nothing, and is
-left alone.
+left alone. One that cannot be written, and holds a grant that has ended, is removed, which needs no room: the others
+count until the hub ends then, unless there is room before.
 """
 
 import re
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, NoReturn
 
 import trio
 from msgspec import Struct, structs
 
-from config.atomic_writes import replace_private
+from config.atomic_writes import remove_private, replace_private
 from config.secrets.private_state_files import StateFile, StateUnreadable
 from hub.link.bounded_dict import BoundedDict
 from hub.link.call_interface import Tenant
@@ -24,6 +25,8 @@ HOUR_S: Final = 3600.0
 DAY_S: Final = 86_400.0
 MAX_GRANTS: Final = 1000
 """Of each kind; the oldest are forgotten."""
+RETRY_S: Final = 5.0
+"""Seconds between two tries to save."""
 _PLACE: Final = re.compile(r".*?:\d+ +")
 """The file and line of a rule."""
 
@@ -86,8 +89,13 @@ class Grants:
         self._sessions: BoundedDict[str, tuple[Tenant, LastingApproval]] = BoundedDict(MAX_GRANTS)
         self._found: dict[Subject, str] = {}
         """The ids of lasting grants by what they are for."""
-        self._is_saved = True
+        self._changes = self._ended = 0
+        """The number of changes of lasting grants, and that of the last one by which a grant ended."""
+        self._saved = self._without = 0
+        """The last change that the file has; and the last one up to which it has no grant that ended."""
         self._saving = trio.Lock()
+        self._failed = trio.Event()
+        """Set when something could not be saved; made anew for each further try."""
         if path is not None:
             try:
                 for id, grant in GRANTS.read(path).items():
@@ -136,7 +144,7 @@ class Grants:
             del self._always[before]
         self._always.put(id, grant)
         self._index()
-        self._is_saved = False
+        self._changes += 1
 
     def revoke(self, id: str) -> LastingApproval | None:
         """End a grant; None: there is none of this id."""
@@ -144,7 +152,8 @@ class Grants:
             return found[1]
         if (grant := self._always.pop(id, None)) is not None:
             self._index()
-            self._is_saved = False
+            self._changes += 1
+            self._ended = self._changes
         return grant
 
     def conversation_over(self, tenant: Tenant) -> None:
@@ -156,19 +165,63 @@ class Grants:
     def _index(self) -> None:
         self._found = {grant.thing: id for id, grant in self._always.items()}
 
+    @property
+    def may_return(self) -> bool:
+        """True if the file has a grant that has ended: it would count again after the next start."""
+        return self._path is not None and self._ended > self._without
+
     async def save(self) -> None:
-        """Write what has changed. What cannot be written counts until the hub ends, and `problem` says so."""
+        """Write what has changed. What cannot be written counts until the hub ends, or `run` has written it; `problem`
+        says so."""
         async with self._saving:
-            if self._is_saved or self._path is None:
-                return
-            self._is_saved = True
-            kept = {id: each for id, each in self._always.items() if each.lasts_beyond(self.wall())}
+            if (write := self._draft()) is not None:
+                self._note_saved(*await trio.to_thread.run_sync(write))
+
+    def save_now(self) -> None:
+        """As `save`. Blocks."""
+        if (write := self._draft()) is not None:
+            self._note_saved(*write())
+
+    async def run(self) -> NoReturn:
+        """Try again, for ever, what could not be saved."""
+        while True:
+            await self._failed.wait()
+            self._failed = trio.Event()
+            await trio.sleep(RETRY_S)
+            await self.save()
+
+    def _draft(self) -> Callable[[], tuple[int, bool, str]] | None:
+        """The write of what has changed; None: nothing has."""
+        if self._saved == self._changes or self._path is None:
+            return None
+        lasting = {id: each for id, each in self._always.items() if each.lasts_beyond(self.wall())}
+        return partial(_write, self._path, GRANTS.encode(lasting), self._changes, has_ended=self.may_return)
+
+    def _note_saved(self, change: int, is_without: bool, problem: str) -> None:
+        self.problem = problem
+        if is_without:
+            self._without = change
+        if problem:
+            self._failed.set()
+        else:
+            self._saved = change
+
+
+def _write(path: Path, data: bytes, change: int, *, has_ended: bool) -> tuple[int, bool, str]:
+    """Replace the file, or remove it if it has a grant that has ended: the change, whether the file has none now, and
+    the reason why it was not replaced, or ""."""
+    try:
+        replace_private(path, data, sync_name=has_ended)
+    except OSError as error:
+        problem = f"approvals are not saved: {error}"
+        if has_ended:
             try:
-                await trio.to_thread.run_sync(partial(replace_private, self._path, GRANTS.encode(kept)))
-                self.problem = ""
-            except OSError as error:
-                self._is_saved = False
-                self.problem = f"approvals are not saved: {error}"
+                remove_private(path)
+            except OSError:
+                return change, False, f"{problem}; after the next start those count again that were taken back"
+            problem += "; all of them end with the hub"
+        return change, True, problem
+    return change, True, ""
 
 
 def _grant(wish: Wish, expires: float | None) -> LastingApproval:

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -162,3 +163,21 @@ def test_a_program_of_a_host_approves_nothing(hub, tmp_path):
         host.stdin.write("\n")
         host.stdin.flush()
         assert "isError" not in json.loads(host.stdout.readline())
+
+
+def test_what_cannot_be_taken_back_for_good_is_said_and_is_at_the_stop(tmp_path):
+    with running_hub(tmp_path, CONFIG) as hub:
+        said(hub, "call", "db__purge", "table=b", code=1)
+        [request] = requests(hub)
+        said(hub, "approve", request["id"], "--always")
+        path = Path(hub.env["XDG_STATE_HOME"], "hubd", "grants.json")
+        written = path.read_bytes()
+        path.unlink()
+        path.mkdir()  # can neither be replaced nor removed
+        refused = said(hub, "approvals", "revoke", "--tool", "db__*", code=1).replace("\n", " ")
+        assert "Taken back until the hub ends: approvals are not saved" in refused
+        said(hub, "call", "db__purge", "table=b", code=1)
+        path.rmdir()
+        path.write_bytes(written)
+        assert hub.process.stop() == 0
+        assert json.loads(path.read_bytes())["grants"] == {}

@@ -1,12 +1,16 @@
 """Grants: a yes for longer ends with any change, and outlives a hub only as it was written."""
 
+import errno
 import json
+import sys
 
 import pytest
+import trio
 from msgspec import structs
 
 from hub.link.call_interface import Identity
-from hub.rules.approvals.grants import DAY_S, HOUR_S, Grants, rule_of
+from hub.rules.approvals.approvals import ApprovalMayReturn, Approvals
+from hub.rules.approvals.grants import DAY_S, HOUR_S, RETRY_S, Grants, rule_of
 from tests.hub.rules.approvals.test_requests import wish
 
 
@@ -130,3 +134,114 @@ async def test_what_cannot_be_saved_is_said(tmp_path):
     grants.revoke("A234")
     await grants.save()
     assert Grants(tmp_path / "grants.json", Clock()).covers(wish()) is False
+
+
+# --- a full disk ------------------------------------------------------------------------------------------------------
+
+
+def other(original="other"):
+    one = wish()
+    return structs.replace(one, subject=structs.replace(one.subject, original=original))
+
+
+@pytest.fixture
+def fill(monkeypatch):
+    """Fills the disk, or makes room; "locked": nothing can be removed either."""
+
+    def fill(state):
+        def full(descriptor, data=b""):
+            raise OSError(errno.EDQUOT, "Disk quota exceeded")
+
+        def locked(path):
+            raise OSError(errno.EROFS, "Read-only file system")
+
+        monkeypatch.undo()
+        if state:
+            monkeypatch.setattr("config.atomic_writes.os.replace", lambda *_, **__: full(0))
+        if state == "locked":
+            monkeypatch.setattr("hub.rules.approvals.grants.remove_private", locked)
+
+    return fill
+
+
+async def two_grants(path):
+    grants = Grants(path, Clock())
+    grants.give_always("A234", wish(), 90)
+    grants.give_always("B234", other(), 90)
+    await grants.save()
+    return grants
+
+
+@pytest.mark.covers("POL-28", "F-D-05")
+async def test_what_was_taken_back_on_a_full_disk_stays_so(tmp_path, fill):
+    path = tmp_path / "grants.json"
+    grants = await two_grants(path)
+    fill("full")
+    assert len(await Approvals(lambda: None, grants, lambda *_, **__: None).revoke("A234")) == 1
+    assert "Disk quota exceeded; all of them end with the hub" in grants.problem
+    assert not list(Grants(path, Clock())), "a hub that is killed now"
+    assert grants.covers(other())
+    fill("")
+    grants.save_now()
+    assert (grants.problem, [id for id, *_ in Grants(path, Clock())]) == ("", ["B234"])
+
+
+@pytest.mark.covers("POL-28", "F-D-05")
+async def test_a_change_that_ends_a_grant_on_a_full_disk_ends_it(tmp_path, fill):
+    path = tmp_path / "grants.json"
+    grants = await two_grants(path)
+    fill("full")
+    assert not grants.covers(structs.replace(wish(), runs="another program"))
+    await grants.save()
+    assert not Grants(path, Clock()).covers(wish())
+
+
+@pytest.mark.covers("POL-28", "F-D-05")
+async def test_a_yes_that_cannot_be_saved_leaves_the_others(tmp_path, fill):
+    path = tmp_path / "grants.json"
+    grants = await two_grants(path)
+    fill("full")
+    grants.give_always("C234", other("third"), 90)
+    await grants.save()
+    assert "not saved" in grants.problem
+    assert [id for id, *_ in Grants(path, Clock())] == ["A234", "B234"]
+
+
+@pytest.mark.covers("POL-28", "F-D-06")
+async def test_whoever_takes_back_is_told_if_it_comes_back(tmp_path, fill, autojump_clock, nursery):
+    path = tmp_path / "grants.json"
+    grants = await two_grants(path)
+    nursery.start_soon(grants.run)
+    fill("locked")
+    approvals = Approvals(lambda: None, grants, lambda *_, **__: None)
+    for _ in range(2):
+        with pytest.raises(ApprovalMayReturn, match=r"Taken back until the hub ends: .* count again"):
+            await approvals.revoke(all=True)
+    assert not grants.covers(wish())
+    fill("")
+    await trio.sleep(RETRY_S + 1)
+    assert (grants.problem, grants.may_return) == ("", False)
+    assert not list(Grants(path, Clock()))
+    assert await approvals.revoke(all=True) == []
+
+
+LIMITED = """
+import resource, signal, sys, trio
+from pathlib import Path
+from hub.rules.approvals.grants import Grants
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (16, 16))
+grants = Grants(Path(sys.argv[1]), lambda: 1_000_000.0)
+assert grants.revoke("A234")
+trio.run(grants.save)
+assert "File too large" in grants.problem, grants.problem
+"""
+
+
+@pytest.mark.covers("POL-28", "F-D-05")
+async def test_what_was_taken_back_stays_so_when_the_kernel_ends_the_write(tmp_path):
+    path = tmp_path / "grants.json"
+    await two_grants(path)
+    await trio.run_process([sys.executable, "-c", LIMITED, path], check=True)
+    assert not Grants(path, Clock()).covers(wish())
+    assert list(tmp_path.iterdir()) == []
