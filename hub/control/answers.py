@@ -205,6 +205,8 @@ class AuditStatus(Struct, frozen=True, kw_only=True):
     """Calls are refused meanwhile."""
     removed: bool = False
     """Records that were written are missing; `hubd audit verify` says where."""
+    log: str = ""
+    """The path of its present file."""
 
 
 class Status(Struct, frozen=True, kw_only=True):

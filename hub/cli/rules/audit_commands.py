@@ -1,4 +1,7 @@
-"""`hubd audit`: what the audit log says, and whether it is as it was written. It reads the files: no hub has to run."""
+"""`hubd audit`: what the audit log says, and whether it is as it was written.
+
+It reads the files: no hub has to run. One that does is asked for its last record, which the files must have.
+"""
 
 import os
 import re
@@ -12,12 +15,14 @@ from select import select as wait_for
 from typing import Any, BinaryIO, Final
 
 from config.hub_paths import audit_dir
-from hub.cli.context import CommandFailed, Context, Output, as_line
+from hub.cli.context import CommandFailed, Context, Output, as_line, ask_hub
 from hub.cli.parser import Parser, add, moment, number_of
 from hub.cli.render.blocks import Line, paint
 from hub.cli.render.words import count_of, size
-from hub.rules.audit.files import logs_in, read_head
-from hub.rules.audit.reading import File, Query, Record, select, verify
+from hub.control.client_errors import ControlFailed, HubHangs, HubNotRunning
+from hub.control.methods import STATUS
+from hub.rules.audit.files import Head, logs_in, read_heads
+from hub.rules.audit.reading import File, Query, Record, Verified, select, verify
 from hub.wire.printable import printable
 
 FOLLOW_S: Final = 0.25
@@ -161,9 +166,12 @@ def _verify(options: Context, output: Output) -> None:
     if head and not re.fullmatch(rf"[0-9a-f]{{{MIN_HEAD},64}}", head):
         raise CommandFailed(f"--head: a hash has 64 digits of 0 to 9 and a to f, and {MIN_HEAD} at least are needed")
     has_head = False
-    heads = {name: read_head(audit_dir(), name).n for name in logs_in(audit_dir())}  # first, since the hub goes on
+    heads = _read_heads(output)  # first, since the hub goes on
+    found_in = {name: (Verified(has_head=not head), 0) for name in heads}
     with ExitStack() as opened:
-        found_in = {name: (verify(files, head), len(files)) for name, files in _open_logs(opened).items()}
+        for name, files in _open_logs(opened).items():
+            known = heads.setdefault(name, Head())
+            found_in[name] = verify(files, head, (known.n, known.h)), len(files)
     for name, (found, count) in found_in.items():
         has_head = has_head or found.has_head
         log: dict[str, Any] = {"name": name, "records": found.records, "head": found.head}
@@ -171,12 +179,29 @@ def _verify(options: Context, output: Output) -> None:
             log["flaw"] = found.flaw._asdict()
             text = f"line {found.flaw.line} of {found.flaw.file} {found.flaw.why}; before it, {found.records} are whole"
             output.fail(text)
-        elif found.number < heads.get(name, 0):
-            log["missing"] = heads[name] - found.number
-            output.fail(f"{name} ends with record {found.number}, and {heads[name]} were written: the rest was removed")
+        elif found.number < (written := heads[name].n):
+            log["missing"] = written - found.number
+            output.fail(f"{name} ends with record {found.number}, and {written} were written: the rest was removed")
         else:
             where = f"{found.records} records in {count_of(count, 'file')}"
             output.say(f"{name}: {where} are as they were written; the last hash is {found.head}")
         output.append("logs", log)
     if not has_head:
         output.fail(f"no record has the hash {head}: the end of a log was cut off, or that record is no longer kept")
+
+
+def _read_heads(output: Output) -> dict[str, Head]:
+    """The last record that each log is known to have had, by name: as it is kept beside it, and as the hub says that
+    writes it now."""
+    heads = read_heads(directory := audit_dir())
+    try:
+        running = ask_hub(STATUS).audit
+    except HubNotRunning:
+        return heads
+    except (HubHangs, ControlFailed) as error:
+        output.remark(f"the hub that runs was not asked for its last record: {error}")
+        return heads
+    if running and os.path.realpath(os.path.dirname(running.log)) == os.path.realpath(directory):
+        name = os.path.basename(running.log)
+        heads[name] = max(Head(running.records, running.head), heads.get(name, Head()), key=lambda head: head.n)
+    return heads

@@ -14,8 +14,9 @@ says its hash is.
 What is written is written as a whole: if there is no room for it, the part that was written is cut off again.
 
 Records that somebody else removes are missed: the last number and hash stand beside the directory, too, in `audit.head`
-of the state directory, as they were after the first write, every 1 000 records and at the end. The next record is an
-`open` that says `lost`. What the hub itself removes, it says before it does: `pruned` is the first number that is left.
+of the state directory, as they were after the first write, every 1 000 records, after a second of silence and at the
+end. The next record is an `open` that says `lost`. What the hub itself removes, it says before it does: `pruned` is the
+first number that is left.
 """
 
 import fcntl
@@ -76,6 +77,17 @@ def read_head(directory: Path, name: str) -> Head:
         return Head()
 
 
+def read_heads(directory: Path) -> dict[str, Head]:
+    """The last record that each log of a directory is known to have had, by the name of the log, which may be gone.
+    Blocks; never raises."""
+    names: list[str] = []
+    with suppress(OSError):
+        names = [
+            f"{each.removesuffix('.head')}.jsonl" for each in os.listdir(directory.parent) if each.endswith(".head")
+        ]
+    return {name: head for name in names if _SEAT.fullmatch(name) and (head := read_head(directory, name)).n}
+
+
 class AuditFiles:
     """The files of one hub. Used by one thread at a time. `write` is that of `os`; `wall` the time of day."""
 
@@ -110,6 +122,16 @@ class AuditFiles:
         """True if there is a file that it writes."""
         return self._file >= 0
 
+    @property
+    def path(self) -> Path:
+        """The present file, or where it will be."""
+        return self._path
+
+    @property
+    def is_ahead(self) -> bool:
+        """True if there are records behind the one that is kept beside the files."""
+        return self._file >= 0 and self._saved != self.number
+
     def adjust(self, config: AuditConfig) -> None:
         """Keep files by other settings."""
         self._config = config
@@ -138,13 +160,21 @@ class AuditFiles:
         self._size += len(data)
         self.head, self.number = head, number
         if begins or not self._saved or number - self._saved >= HEAD_EVERY:
-            self._save_head()
+            self.save_head()
         self._remove_old()
+
+    def save_head(self) -> None:
+        """Keep the last record beside the files, of which nothing is lost then. Never raises."""
+        with suppress(OSError):
+            os.fdatasync(self._file)
+            path = self._directory.with_name(self._path.name).with_suffix(".head")
+            replace_private(path, msgspec.json.encode(Head(self.number, self.head)))
+            self._saved = self.number
 
     def close(self) -> None:
         """Close the files and give the lock up."""
-        if self._file >= 0 and self._saved != self.number:
-            self._save_head()
+        if self.is_ahead:
+            self.save_head()
         for descriptor in (self._file, self._lock):
             if descriptor >= 0:
                 os.close(descriptor)
@@ -330,14 +360,6 @@ class AuditFiles:
             with suppress(OSError):
                 path.unlink()
         self._going = []
-
-    def _save_head(self) -> None:
-        """Keep the last record beside the files, of which nothing is lost then. Never raises."""
-        with suppress(OSError):
-            os.fdatasync(self._file)
-            path = self._directory.with_name(self._path.name).with_suffix(".head")
-            replace_private(path, msgspec.json.encode(Head(self.number, self.head)))
-            self._saved = self.number
 
 
 def _beginning(path: Path) -> bytes:

@@ -79,8 +79,9 @@ def _read(line: bytes) -> _Known | None:
         return None
 
 
-def verify(files: Sequence[File], head: str = "") -> Verified:
-    """Look at every line of a log. `head`: a hash, or its beginning, that one of them has to have; "": none has to."""
+def verify(files: Sequence[File], head: str = "", known_as: tuple[int, str] = (0, "")) -> Verified:
+    """Look at every line of a log. `head`: a hash, or its beginning, that one of them has to have; "": none has to.
+    `known_as`: the number of a record, and the hash that it had when it was written."""
     number, before, count, has_head = 0, "", 0, not head
     first = left = 1  # the first number, and the one that the hub says it left
     for file in files:
@@ -103,6 +104,8 @@ def verify(files: Sequence[File], head: str = "") -> Verified:
                 why = "was changed, or the record before it was changed or removed"
             elif known.n != number + 1:
                 why = f"should be record {number + 1}"
+            elif known.n == known_as[0] and said != known_as[1]:
+                why = f"is not record {known.n} as the hub has written it"
             elif known.k == "open" and known.lost is True:
                 why = "says that records before it are missing: somebody else removed or cut the log"
             if why or known is None:

@@ -42,6 +42,8 @@ FLUSH_S: Final = 0.1
 FLUSH_BYTES: Final = 64 << 10
 MAX_BEHIND: Final = 4 << 20
 RETRY_S: Final = 5.0
+SILENCE_S: Final = 1.0
+"""Time without records after which the last one is kept beside the files."""
 REFUSE_S: Final = 1.0
 """Seconds after a failure for which calls that need a record are refused without another try."""
 CLOSE_S: Final = 5.0
@@ -238,6 +240,7 @@ class Audit:
             problem=last.problem or None,
             required=self.required,
             removed=self._files.has_losses,
+            log=str(self._files.path),
         )
 
     def close(self) -> None:
@@ -263,7 +266,9 @@ class Audit:
         is_first = True
         while not (self._is_closing and not self.records):
             if not is_first and not self._is_closing:
-                self._wake.acquire(timeout=RETRY_S if self._written.problem else -1)
+                limit = RETRY_S if self._written.problem else SILENCE_S if self._files.is_ahead else -1
+                if not self._wake.acquire(timeout=limit) and self._files.is_ahead:
+                    self._files.save_head()
                 self._hurry.acquire(timeout=FLUSH_S)
             is_first = False
             self.gathering = False  # from now on whoever adds a record says so

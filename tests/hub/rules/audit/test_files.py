@@ -12,7 +12,7 @@ import pytest
 
 from config.settings import AuditConfig
 from hub.rules.audit import files as files_module
-from hub.rules.audit.files import DAY_S, AuditFiles, logs_in
+from hub.rules.audit.files import DAY_S, AuditFiles, Head, logs_in, read_heads
 from hub.rules.audit.lines import draft
 from hub.rules.audit.reading import verify
 from tests.support.audit_log import all_lines, read_files
@@ -475,3 +475,22 @@ def test_two_hubs_of_one_directory_have_a_log_each(log, tmp_path):
     three.append([note()])
     assert kinds(tmp_path) == ["open", "begin", "end", "open", "config"]
     assert list(logs_in(tmp_path / "audit")) == ["audit.jsonl", "audit-2.jsonl"]
+
+
+@pytest.mark.covers("AUD-07")
+def test_heads_are_there_when_their_logs_are_gone(log, tmp_path):
+    one, two = log(), log()
+    for each in (one, two):
+        each.append([note()])
+        each.append([note()])
+        assert each.is_ahead
+        each.save_head()
+        assert not each.is_ahead
+    (tmp_path / "audit" / "audit-2.jsonl").unlink()
+    (tmp_path / "audit-3.head").write_text("damaged")
+    (tmp_path / "other.head").write_text('{"n":1,"h":"0"}')
+    assert read_heads(tmp_path / "audit") == {
+        "audit.jsonl": Head(one.number, one.head),
+        "audit-2.jsonl": Head(two.number, two.head),
+    }
+    assert read_heads(tmp_path / "nowhere" / "audit") == {}

@@ -225,6 +225,53 @@ def test_a_log_that_is_removed_is_missed(tmp_path):
         assert "line 2 of audit.jsonl says that records before it are missing" in done.stderr.replace("\n", " ")
 
 
+@pytest.mark.covers("AUD-07")
+def test_the_hub_that_runs_is_asked_for_what_it_has_written(tmp_path):
+    with running_hub(tmp_path, DEMO) as hub:
+        for number in range(5):
+            assert hubd(hub, "call", "demo__add", "a=2", f"b={number}").returncode == 0
+        while outs(hub.env).count("ok") < 5:
+            pass
+        path, head = directory(hub.env) / "audit.jsonl", directory(hub.env).with_name("audit.head")
+        while json.loads(head.read_text())["n"] != len(records(hub.env)):  # after a second of silence
+            pass
+        assert hubd(hub, "audit", "verify").returncode == 0
+        total, lines, kept = len(records(hub.env)), path.read_bytes().splitlines(keepends=True), head.read_bytes()
+        path.write_bytes(b"".join(lines[:3]))
+        head.unlink()
+        done = hubd(hub, "audit", "verify")
+        text = f"hubd: audit.jsonl ends with record 3, and {total} were written: the rest was removed\n"
+        assert (done.returncode, done.stderr) == (1, text)
+        elsewhere = {**hub.env, "XDG_STATE_HOME": str(tmp_path / "elsewhere")}
+        copy = directory(elsewhere)
+        copy.mkdir(parents=True)
+        (copy / "audit.jsonl").write_bytes(b"".join(lines[:3]))
+        assert run_hubd(["audit", "verify"], elsewhere).returncode == 0, "it writes no log there"
+        os.kill(hub.process.pid, signal.SIGKILL)
+        assert hub.process.exit_code() != 0
+        assert run_hubd(["audit", "verify"], hub.env).returncode == 0, "nobody knows"
+        head.write_bytes(kept)
+        assert run_hubd(["audit", "verify"], hub.env).stderr == text
+
+
+@pytest.mark.covers("AUD-07")
+def test_a_log_of_a_second_hub_that_is_removed_is_missed(tmp_path):
+    with running_hub(tmp_path, DEMO) as hub:
+        with on_stdio(hub.config, hub.env, tmp_path / "stdio.log"):
+            pass
+        assert hub.process.stop() == 0
+        env, total = hub.env, len(records(hub.env, "audit-2.jsonl"))
+        assert run_hubd(["audit", "verify"], env).returncode == 0
+        for path in directory(env).glob("audit-2*"):
+            path.unlink()
+        done = run_hubd(["audit", "verify", "--json"], env)
+        assert done.returncode == 1
+        assert {"name": "audit-2.jsonl", "records": 0, "head": "", "missing": total} in json.loads(done.stdout)["logs"]
+        head = records(env)[-1]["h"]
+        assert "no record has" not in run_hubd(["audit", "verify", "--head", head], env).stderr
+        assert "no record has" in run_hubd(["audit", "verify", "--head", "0" * 64], env).stderr
+
+
 def test_without_a_log_it_is_said_where_it_would_be(tmp_path):
     env = own_directories(tmp_path)
     for command in ([], ["tail"], ["query"], ["verify"]):

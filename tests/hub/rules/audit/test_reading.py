@@ -100,6 +100,16 @@ def test_a_cut_tail_is_found_by_the_head(kept):
     assert (found.flaw, found.has_head) == (None, False)
 
 
+@pytest.mark.covers("AUD-07")
+def test_a_tail_that_was_made_anew_is_found_by_what_is_known():
+    hashes = [json.loads(line)["h"] for line in LOG]
+    assert all(verify(files(LOG), known_as=(n, h)).flaw is None for n, h in enumerate(hashes, 1))
+    anew = [*LOG[:6], *chain({"x": 9}, {"x": 9}, {"x": 9}, before=hashes[5], number=6)]
+    assert verify(files(anew)).flaw is None
+    flaw = verify(files(anew), known_as=(8, hashes[7])).flaw
+    assert (flaw.line, flaw.why) == (8, "is not record 8 as the hub has written it")
+
+
 def test_a_line_that_is_being_written_is_no_flaw():
     assert verify(files([*LOG, b'{"t":"2026'])).flaw is None
     assert verify(files([*LOG, b'{"t":"2026'], [])).flaw.why == "has no end"
