@@ -7,7 +7,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 PIP := $(BIN)/pip --disable-pip-version-check --quiet
 
-.PHONY: help run dist deps checks test everything fast repeat conformance fuzz soak load steps idle compare clean
+.PHONY: help run dist deps checks test everything fast repeat conformance fuzz soak load steps idle otel compare clean
 
 help: ## show this
 	@grep -E '^[a-z]+:.*## ' Makefile | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 22
@@ -86,6 +86,11 @@ steps: .venv/.dev ## the longest step of the hub's loop under floods of values t
 
 idle: .venv/.dev ## how often an idle hub wakes; takes two minutes
 	@$(BIN)/python tests/guard/idle_hub.py
+
+otel: .venv/.dev deps ## traces through the hub as Phoenix shows them; fetches Phoenix, 900 MB
+	@[ -x .deps/py-phoenix/bin/phoenix ] || { $(BIN)/python -m venv .deps/py-phoenix && \
+		tests/deps/install.sh .deps/py-phoenix -r tests/deps/requirements-phoenix.txt; }
+	@$(BIN)/pytest tests/real/test_traces.py
 
 compare: .venv/.dev ## hubd beside Envoy, a bare relay and Python gateways, as Markdown; ARGS=--write: into hub/README.md
 	@$(BIN)/python -m tests.bench.compare $(ARGS)

@@ -152,7 +152,7 @@ class Chains:
         that it has."""
         self.limits.adjust(configs)
         if self._tracing is not None:
-            self._tracing.adjust(configs, self.recorder.listeners)
+            self._tracing.adjust(configs, self.recorder.listeners, self.contents)
         for stages in (self.gates, self._pin_gates, self._checked, self.hooks, self.asking, self.sent, self._recorded):
             stages.clear()
         self.contents.adjust(configs)

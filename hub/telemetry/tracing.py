@@ -21,6 +21,7 @@ from config.settings import TracingConfig, UpstreamConfig
 from hub.calls.chain import Intent, Outcome, Stage
 from hub.link.log_context import spell_ref
 from hub.link.module_loading import load
+from hub.telemetry.contents import ContentRecorder
 from hub.telemetry.ended import CANCELLED, NO_FAILURES, Ended, strip_uri, sum_up
 from hub.telemetry.span import Attributes, Span
 from hub.wire.jsonrpc import Failure, Reply, peek_str
@@ -66,6 +67,7 @@ class Tracing:
         self._sample = 1.0
         self._config = TracingConfig()
         self._export: SpanExport | None = None
+        self._contents: ContentRecorder | None = None
         self._open: dict[int, OpenCall] = {}
         """By the numbers of their intents."""
 
@@ -91,9 +93,12 @@ class Tracing:
         await _close(before)
         return True
 
-    def adjust(self, configs: Mapping[str, UpstreamConfig], listeners: list[Callable[[Ended], None]]) -> None:
+    def adjust(
+        self, configs: Mapping[str, UpstreamConfig], listeners: list[Callable[[Ended], None]], contents: ContentRecorder
+    ) -> None:
         """Make the stages of upstreams with these configurations, by name. `listeners` hear of operations that are
-        over."""
+        over, of which `contents` has what is recorded."""
+        self._contents = contents
         self.received.clear()
         self.sent.clear()
         is_on = self._export is not None
@@ -174,6 +179,10 @@ class Tracing:
         }
         if host.view.profile:
             attributes["hubd.profile"] = host.view.profile
+        if intent.target.upstream.config.record and self._contents is not None:
+            content = self._contents.find(ended.ref)
+            found = {"gen_ai.tool.call.arguments": content.arguments, "gen_ai.tool.call.result": content.result}
+            attributes |= {name: text for name, text in found.items() if text is not None}
         headers, ends = host.headers, host.find_ends()
         if (session := headers.get("mcp-session-id")) is not None:
             attributes["mcp.session.id"] = sha256(session.encode()).hexdigest()[:16]

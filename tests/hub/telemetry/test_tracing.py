@@ -134,6 +134,19 @@ def test_the_caller_decides_what_is_sampled(tmp_path, era, server):
     assert sum(span.trace == TRACE for span in spans) == 4
 
 
+@pytest.mark.covers("OT-8")
+def test_what_is_recorded_of_calls_is_in_their_spans(tmp_path):
+    more = upstream("open", {}).rstrip() + '\nrecord = ["arguments", "result"]\nenv = { KEY = "s3cr3t-9" }\n'
+    with collecting() as collector, running_hub(tmp_path, config(collector.url, more=more)) as hub, ready(hub) as host:
+        host.ask(2, "tools/call", {"name": "open__echo", "arguments": {"a": "s3cr3t-9", "b": 1}})
+        host.receive()
+        spans = collector.await_spans(2)
+    (received,) = [span.attributes for span in spans if span.is_server]
+    assert received["gen_ai.tool.call.arguments"] == '{"a": "***", "b": 1}'
+    assert '"content"' in received["gen_ai.tool.call.result"]
+    assert not any(b"s3cr3t-9" in body for body in collector.bodies)
+
+
 @pytest.mark.covers("OT-4")
 def test_a_question_of_a_server_is_below_the_call_that_caused_it(tmp_path):
     question = {"messages": [], "maxTokens": 1}
