@@ -3,5 +3,5 @@
 from collections import Counter
 from typing import Final
 
-DROPPED: Final[Counter[str]] = Counter(dict.fromkeys(("progress", "log", "span", "event"), 0))
-"""By what it was: `progress` and `log` for a host, a `span` of a trace, an `event` for a dashboard."""
+DROPPED: Final[Counter[str]] = Counter(dict.fromkeys(("progress", "log", "event"), 0))
+"""By what it was: `progress` and `log` for a host, an `event` for a dashboard."""

@@ -163,7 +163,8 @@ class Families:
     # --- the hub
 
     def _tell_hub(self) -> Iterator[Family]:
-        dropped = [((("what", what),), count) for what, count in DROPPED.items()]
+        counts = {**DROPPED, "span": self._hub.tracing.dropped}
+        dropped = [((("what", what),), count) for what, count in counts.items()]
         text = "What was not told to whoever reads too slowly."
         yield Family("hubd_dropped_total", "counter", text, dropped)
         series = [((("kind", kind),), count) for kind, count in self._inbox().items()]
