@@ -1,7 +1,7 @@
 """Metrics of the process, under the names that clients of Prometheus give them."""
 
 import os
-import platform
+import sys
 import time
 from collections.abc import Iterator
 from typing import Final
@@ -18,7 +18,7 @@ _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 
 def tell_process() -> Iterator[Family]:
     """What is told of this process. Raises OSError: the system does not tell."""
-    build = (("version", HUBD_VERSION), ("python", platform.python_version()))
+    build = (("version", HUBD_VERSION), ("python", ".".join(map(str, sys.version_info[:3]))))
     yield Family("hubd_build_info", "gauge", "The hub that is running.", [(build, 1)])
     if (stat := find_stat(os.getpid())) is not None:
         since_s = time.clock_gettime(time.CLOCK_BOOTTIME) - stat.began / _TICKS
