@@ -94,6 +94,8 @@ pins_dir = partial(_in_state, "pins")
 """The directory of what was approved of servers (`hub.rules.pins`)."""
 audit_dir = partial(_in_state, "audit")
 """The directory of the audit log (`hub.rules.audit.files`)."""
+dashboard_path = partial(_in_state, "dashboard")
+"""The number of the present epoch of the dashboard (`hub.daemon.dashboard.tickets`)."""
 sessions_path = partial(_in_state, "sessions.json")
 """The file of what legacy sessions over HTTP have set, beyond what their ids say."""
 backup_dir = partial(_in_state, "backups")

@@ -394,6 +394,14 @@ class MetricsConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     """`GET /metrics` answers, with the hub's token or the read-only one that `hubd token --metrics` prints."""
 
 
+class DashboardConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The dashboard: the hub in a browser, opened by `hubd dashboard`."""
+
+    enabled: Annotated[Literal["local", "on", "off"], live(hints="ui web page")] = "local"
+    """Where it is shown. `local`: to browsers of this machine, and to none that come by a proxy or tunnel; `on`:
+    wherever `listen` reaches; `off`: nowhere."""
+
+
 class HubConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Everything: how the hub listens, and its upstreams in configuration order."""
 
@@ -460,6 +468,8 @@ class HubConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The log of the hub."""
     metrics: Annotated[MetricsConfig, Setting(reload=None, hints="prometheus")] = MetricsConfig()
     """Metrics for Prometheus."""
+    dashboard: Annotated[DashboardConfig, Setting(reload=None)] = DashboardConfig()
+    """The dashboard, a page in a browser."""
     defaults: Annotated[ServerSettings, Setting(reload=None)] = ServerSettings()
     """Settings of all servers, but for what says which server one is."""
     registries: Annotated[dict[str, RegistryConfig], Setting(reload=None, hints="registry")] = {}

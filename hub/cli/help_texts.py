@@ -25,6 +25,7 @@ FAMILIES: Final[Mapping[str, Mapping[str, Mapping[str, str]]]] = {
             "token": "print the token that hosts send over HTTP, or deal with those of single hosts"
         },
         "hub.cli.live.metrics_command": {"metrics": "print what the hub counts, for Prometheus, or rules for alerts"},
+        "hub.cli.live.dashboard_command": {"dashboard": "open the dashboard of the hub in your browser"},
         "hub.cli.rules.audit_commands": {"audit": "the audit log: who called what, by which rule, and how it ended"},
         "hub.cli.service": {"service": "keep the hub running, by systemd"},
         "hub.cli.doctor": {"doctor": "find what is wrong between hosts, hub and servers, with the fixes"},
@@ -173,6 +174,7 @@ files:
     memory.json, sessions.json, catalogue/
                            hints that spare work after a restart
     usage.json             how often tools are called: names and counts
+    dashboard              what pages of the dashboard are signed in by
     audit/                 who called what, and how it ended; no arguments
     trust.json             the projects that are allowed
     grants.json            what you have approved for longer than a call

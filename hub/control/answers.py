@@ -270,6 +270,22 @@ class Reloaded(Struct, frozen=True, kw_only=True):
     """Labels of attached hosts that were shown other lists before and do not ask again until they are restarted."""
 
 
+class DashboardTicket(Struct, frozen=True, kw_only=True):
+    """What opens the dashboard once."""
+
+    url: str = ""
+    """The address to open, ticket included."""
+    page: str = ""
+    """The same without the ticket, to be shown to people."""
+    expires_s: float = 0.0
+    session_s: float = 0.0
+    """Seconds for which the page is signed in then."""
+    printed: bool = False
+    """It may be opened anywhere; else only by a browser of the hub's user on this machine."""
+    is_blind: bool = False
+    """The hub cannot tell whose browser it is, so that there are such tickets alone."""
+
+
 class Logs(Struct, frozen=True):
     """Records of a journal, oldest first, and how many before them were lost by a reader too slow to follow."""
 

@@ -11,6 +11,7 @@ from msgspec import Struct, convert
 
 from cache.statistics import CacheStatistics
 from config.show.server_environment import ShownEnvironment
+from hub.control import answers
 from hub.control import approval_messages as approvals
 from hub.control import sign_in_messages as messages
 from hub.control.answers import Cleared, Logs, PolicyExplanation, PolicyReport, Reloaded, Status, ToolUses
@@ -70,6 +71,8 @@ PINS: Final = Method("pins", list[PinnedServer], 64 << 20)
 APPROVE_PINS: Final = Method("approve_pins", int)
 EXPORT_PINS: Final = Method("export_pins", str, 64 << 20)
 DEMAND_PERSON: Final = Method("demand_person", Nothing)
+TICKET: Final = Method("ticket", answers.DashboardTicket)
+END_PAGES: Final = Method("end_pages", Nothing)
 READ_TOKENS: Final = Method("read_tokens", Nothing)
 APPROVALS: Final = Method("approvals", approvals.ApprovalList, 16 << 20)
 APPROVAL_SHOW: Final = Method("approval_show", approvals.ShownRequest, 128 << 20)

@@ -71,7 +71,7 @@ class ServerRow(Struct, frozen=True, kw_only=True):
     changed: int = 0
     """Definitions that differ from what was approved."""
     spark: tuple[int, ...] = ()
-    """Operations of the last five minutes, in steps of five seconds, the newest last."""
+    """Operations of the last five minutes, in steps of five seconds, the newest last, which is not over."""
 
 
 class AttachedRow(Struct, frozen=True, kw_only=True):

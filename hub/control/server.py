@@ -37,6 +37,8 @@ LINGER_S: Final = 5.0
 TOO_LONG: Final = f"The message is too long; a request may have up to {MAX_CONTROL_LINE_BYTES >> 10} KiB"
 asker: Final = ContextVar("asker", default=0)
 """The process that made the request which runs in this task; 0: it is not known."""
+A_PERSON: Final = -1
+"""In its place: a person, who has signed in at the dashboard."""
 MAX_CONNECTIONS: Final = 64
 """Or an eighth of the descriptors, if that is less."""
 
@@ -110,16 +112,16 @@ async def _carry_out(request: Request, channel: LineChannel, apis: tuple[object,
         return
     do = next(getattr(api, method.name) for api in apis if hasattr(api, method.name))
     try:
-        params = structs.asdict(_params_decoder(do).decode(msgspec.json.encode(request.params)))
+        params = structs.asdict(convert_params(do, request.params))
     except msgspec.MsgspecError as error:
         _refuse(channel, request, INVALID_PARAMS, f"{method.name}: {error}")
         return
     if method.name not in ENDLESS:
         result = await do(**params)
-        _send(channel, encode_response(request.id, Result(EMPTY if result is None else _json(result))))
+        _send(channel, encode_response(request.id, Result(EMPTY if result is None else to_json(result))))
         return
     async with aclosing(do(**params)) as results:
-        _send(channel, encode_response(request.id, Result(_json(await anext(results)))))
+        _send(channel, encode_response(request.id, Result(to_json(await anext(results)))))
         await channel.flush()
         async for result in results:
             members = {name: raw(value) for name, value in structs.asdict(result).items()}
@@ -127,12 +129,17 @@ async def _carry_out(request: Request, channel: LineChannel, apis: tuple[object,
             await channel.flush()
 
 
+def convert_params(do: Callable[..., Any], given: object, *, strict: bool = True) -> msgspec.Struct:
+    """What was `given` as a struct of what `do` takes, with its types and defaults; unless it is `strict`, numbers may
+    be texts. Raises MsgspecError: that is something else."""
+    return msgspec.json.decode(msgspec.json.encode(given), type=_params_type(do), strict=strict)
+
+
 @cache
-def _params_decoder(do: Callable[..., Any]) -> msgspec.json.Decoder[msgspec.Struct]:
-    """Decodes the params of a request into a struct of what `do` takes, with its types and defaults."""
+def _params_type(do: Callable[..., Any]) -> type[msgspec.Struct]:
     hints, takes = get_type_hints(do), signature(do).parameters.values()
     fields = [(each.name, hints[each.name], *(() if each.default is each.empty else (each.default,))) for each in takes]
-    return msgspec.json.Decoder(msgspec.defstruct(do.__name__, fields, kw_only=True))
+    return msgspec.defstruct(do.__name__, fields, kw_only=True)
 
 
 def _refuse(channel: LineChannel, request: Request, code: int, text: str) -> None:
@@ -149,7 +156,7 @@ def _send(channel: LineChannel, message: bytes) -> None:
         channel.outbox.close()
 
 
-def _json(value: object) -> Raw:
+def to_json(value: object) -> Raw:
     """Encode as JSON. Names of files need not be UTF-8: bytes that are no text are escaped."""
     try:
         return raw(value)

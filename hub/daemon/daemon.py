@@ -22,6 +22,7 @@ import trio
 from config.diff import Difference
 from config.environment.hubd_env import CurrentEnvironment
 from config.errors import ConfigError
+from config.hub_paths import dashboard_path, trust_path
 from config.loading.assemble import Loaded
 from hub.app import WALL, Hub
 from hub.control.server import serve_control
@@ -30,6 +31,8 @@ from hub.daemon.api import DaemonApi
 from hub.daemon.banner import announce
 from hub.daemon.bind_http import CannotListen
 from hub.daemon.bind_unix import await_removal
+from hub.daemon.dashboard.door import Dashboard
+from hub.daemon.dashboard.parts import Parts
 from hub.daemon.decision_requests import DecisionRequests
 from hub.daemon.http_listener import HttpListener
 from hub.daemon.http_routes import TokenPage
@@ -99,6 +102,19 @@ class Daemon:
         families = Families(hub, self._reloader, self._watch, self._requests.wants_person)
         self._metrics = MetricsPage(families.tell)
         self._show_metrics()
+        self._live = LiveRequests(hub, self._api.status)
+        parts = Parts(
+            hub,
+            self._api,
+            self._live,
+            self._decisions,
+            self._requests,
+            self._reloader,
+            listener.status,
+            listener.note_refusal,
+            trust_path(),
+        )
+        self._dashboard = listener.dashboard = Dashboard(parts, lambda: listener.address, dashboard_path)
         self._asked = trio.Event()
         self._patience = trio.CancelScope()
 
@@ -132,7 +148,7 @@ class Daemon:
                 await nursery.start(self._listener.run, self._sign_ins.handle)
                 await nursery.start(self._lines.serve, lines)
                 given = self._api, self._requests, self._decisions, self._metrics
-                apis = *given, LiveRequests(self._hub, self._api.status)
+                apis = *given, self._live, self._dashboard
                 await nursery.start(serve_control, control, *apis)
                 self._announce()
                 calm_collector()

@@ -19,7 +19,7 @@ from msgspec import structs
 from hub.app import Hub
 from hub.control import approval_messages as messages
 from hub.control.pin_messages import PinnedServer
-from hub.control.server import asker
+from hub.control.server import A_PERSON, asker
 from hub.link.bounded_dict import BoundedDict
 from hub.link.hub_errors import Executed, HubError, UpstreamUnavailable
 from hub.linux.processes import PROC, Process, ancestors, find_process, find_stat
@@ -158,7 +158,7 @@ class DecisionRequests:
 
     async def _demand_person(self, what: str, note: Callable[..., None], command: str = "hubd approve") -> None:
         """Raise OnlyAPerson, if a program of a host or a server asks for a yes to `what`, or one of which nothing is
-        known."""
+        known. `command`: what it ran for that."""
         if why := await self._why_no_person():
             log.warning("refused %s %s: %s", command, what, why)
             note(why=why)
@@ -181,6 +181,8 @@ async def why_no_person(shims: Iterable[Process], hosts: Iterable[Process] = ())
     """The reason why a program of a host or a server may be asking; "": it is a person. `shims` as in
     `DecisionRequests`; `hosts`: those without."""
     pid, attached = asker.get(), tuple(shims)
+    if pid == A_PERSON:
+        return ""
     look = partial(why_of_a_host, find_process(pid), attached, os.getpid(), hosts=hosts)
     return await trio.to_thread.run_sync(look)
 

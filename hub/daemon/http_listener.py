@@ -6,8 +6,8 @@ A move binds the new address first. The old one takes no more connections; reque
 import logging
 import secrets
 import socket
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from collections.abc import Awaitable, Callable, Collection
+from typing import TYPE_CHECKING, Final, Protocol
 
 import trio
 
@@ -18,7 +18,7 @@ from config.settings import HubConfig
 from hub.app import WALL, Hub
 from hub.control.answers import ListenStatus
 from hub.daemon.bind_http import Bound, CannotListen, listen_tcp, spell
-from hub.daemon.http_routes import PAGES, public_reply, route
+from hub.daemon.http_routes import PAGES, TO_DASHBOARD, public_reply, route
 from hub.downstream.access.access import Access, Credentials, ProxiedPersons
 from hub.downstream.access.hub_urls import resource_of
 from hub.downstream.access.token_files import check_token, read_or_make_token, read_token
@@ -28,7 +28,7 @@ from hub.downstream.http.endpoint import Endpoint
 from hub.link.fault_isolation import keep_going
 from hub.link.rate_limits import TokenBucket
 from hub.net.http_server import Handler, HttpServer
-from hub.net.request_and_response import EarlyReply, HttpRequest
+from hub.net.request_and_response import EarlyReply, HttpRequest, HttpResponse, Undecided
 
 if TYPE_CHECKING:
     from hub.downstream.access.issuer_token_verdicts import IssuerTokens
@@ -44,6 +44,15 @@ MAX_NOTED: Final = 10
 """Refusals within a minute that are written down one by one."""
 
 
+class BrowserPages(Protocol):
+    """The dashboard, as its listener knows it."""
+
+    def judge(self, request: HttpRequest, hosts: Collection[str]) -> EarlyReply | Undecided | None: ...
+    def handle(self, request: HttpRequest, response: HttpResponse) -> Awaitable[None]: ...
+    def welcomes(self, request: HttpRequest) -> bool: ...
+    def end(self) -> None: ...
+
+
 class HttpListener:
     """HTTP for the hosts of `hub`, where it is `bound` and, unless the socket was given, wherever it is moved to. `run`
     must be running."""
@@ -53,6 +62,8 @@ class HttpListener:
     ) -> None:
         """`fleet`: the hub is one of several. `fetch` gives what asks issuers of tokens, if there are any."""
         self._hub, config = hub, hub.config
+        self.dashboard: BrowserPages | None = None
+        """The dashboard; to be set before `run`."""
         self._refusals = TokenBucket(MAX_NOTED, MAX_NOTED / 60)
         self._unnoted = 0
         """Refusals that were not written down since the last one that was."""
@@ -131,7 +142,9 @@ class HttpListener:
         self, sign_in: Handler | None = None, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:
         """Serve MCP, pages and, without a token, those of `sign_in` until cancelled."""
-        self._handler = route(self.endpoint.handle if self._gate is None else self._gate.handle, sign_in, self.pages)
+        mcp = self.endpoint.handle if self._gate is None else self._gate.handle
+        dashboard = None if self.dashboard is None else self.dashboard.handle
+        self._handler = route(mcp, sign_in, self.pages, dashboard)
         self._signs_in = sign_in is not None
         async with trio.open_nursery() as self._nursery:
             self._nursery.start_soon(self.endpoint.run)
@@ -156,6 +169,8 @@ class HttpListener:
         if self._gate is not None:
             await self._gate.ownership.deregister()
         self.endpoint.drain()
+        if self.dashboard is not None:
+            self.dashboard.end()
         async with trio.open_nursery() as nursery:
             for site in (self._site, *self._others):
                 nursery.start_soon(site.http.drain)
@@ -227,7 +242,8 @@ class HttpListener:
             named_by="" if proxied is None else proxied.header,
             scrapes=lambda: self._scrapes,
             public=self._public_reply,
-            refused=self._note_refusal,
+            refused=self.note_refusal,
+            dashboard=None if self.dashboard is None else self.dashboard.judge,
         )
 
     def read_metrics_token(self) -> None:
@@ -240,7 +256,7 @@ class HttpListener:
         except (ConfigError, OSError) as error:
             log.warning("the token of the metrics does not count: %s", error)
 
-    def _note_refusal(self, request: HttpRequest, reply: EarlyReply) -> None:
+    def note_refusal(self, request: HttpRequest, reply: EarlyReply) -> None:
         """Write down that somebody was not let in; of many only how many there were, so that nobody fills the log."""
         if not self._refusals.take(trio.current_time()):
             self._unnoted += 1
@@ -277,6 +293,9 @@ class HttpListener:
     def _public_reply(self, request: HttpRequest) -> EarlyReply | None:
         if (request.method, request.path) in self.pages:
             return None
+        dashboard = self.dashboard
+        if request.path == "/" and dashboard is not None and not self._stopping and dashboard.welcomes(request):
+            return TO_DASHBOARD
         metadata = None if self._issued is None else self._issued.metadata
         return public_reply(request, stopping=self._stopping, signs_in=self._signs_in, metadata=metadata)
 

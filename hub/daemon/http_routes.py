@@ -12,6 +12,8 @@
     any        /mcp, /mcp/NAME, /mcp/@PROJECT, /mcp/~PROFILE                 token
                MCP (`hub.downstream.http.endpoint`); a token of one profile opens /mcp, which is that profile then, and
                /mcp/~PROFILE, and every other below /mcp is a 404
+    GET, HEAD  /ui, /ui/NAME; any /ui/api/NAME                               ticket or key of a page
+               the dashboard (`hub.daemon.dashboard`); browsers are led there from /
     every other request is a 404 with one body, token or not: OAuth clients look for metadata of the hub, and shall find
     none, in place of a refusal that they take for the failure of a sign-in. The hub is no authorization server, and has
     no metadata of one
@@ -26,6 +28,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from hub.downstream.access.access import DASHBOARD
 from hub.downstream.access.refusals import ANYBODY
 from hub.downstream.access.resource_metadata import MCP_PATH, ResourceMetadata
 from hub.downstream.http.refusals import NOTHING_HERE
@@ -51,6 +54,8 @@ NOT_FOUND_HERE: Final = EarlyReply(
 ALIVE: Final = EarlyReply(200, b"")
 STOPPING: Final = EarlyReply(503, b"", (("Retry-After", "1"),))
 SIGN_IN: Final = "/oauth/"
+BESIDE: Final = (SIGN_IN, DASHBOARD)
+TO_DASHBOARD: Final = EarlyReply(302, b"", (("Location", f"{DASHBOARD}/"), ("Cache-Control", "no-store")))
 _SIGN_IN = re.compile(r"/oauth/((begin|done)/[\w-]{1,64}|callback(/[1-9][0-9]{0,5})?|client\.json)", re.A)
 PAGE: Final = EarlyReply(200, WELCOME, (("X-Content-Type-Options", "nosniff"),), "text/plain; charset=utf-8")
 
@@ -107,13 +112,18 @@ def _is_of_a_sign_in(request: HttpRequest) -> bool:
     return "transfer-encoding" not in headers and headers.get("content-length", "0") == "0"
 
 
-def route(mcp: Handler, sign_in: Handler | None = None, pages: Pages = PAGES) -> Handler:
-    """A handler that hands each request to its page, or to that of a `sign_in`; all others go to `mcp`, which refuses
-    unknown paths, and so those of pages that who asks may not open."""
+def route(
+    mcp: Handler, sign_in: Handler | None = None, pages: Pages = PAGES, dashboard: Handler | None = None
+) -> Handler:
+    """A handler that hands each request to its page, or to that of a `sign_in` or the `dashboard`; all others go to
+    `mcp`, which refuses unknown paths, and so those of pages that who asks may not open."""
 
     def handle(request: HttpRequest, response: HttpResponse) -> Awaitable[None] | None:
-        if sign_in is not None and request.path.startswith(SIGN_IN):
-            return sign_in(request, response)
+        if request.path.startswith(BESIDE):
+            if sign_in is not None and request.path.startswith(SIGN_IN):
+                return sign_in(request, response)
+            if dashboard is not None and request.path.startswith(DASHBOARD):
+                return dashboard(request, response)
         page = pages.get((request.method, request.path))
         return (page.handle if page is not None and page.opens_for(request.identity) else mcp)(request, response)
 

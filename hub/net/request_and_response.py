@@ -92,6 +92,10 @@ class HttpRequest(Struct):
     reply_headers: tuple[tuple[str, str], ...] = ()
     """Header fields of every reply to it."""
 
+    def let_in(self, sender: Identity) -> None:
+        """Note who has made it."""
+        self.identity = sender
+
     def make_public(self) -> None:
         """Note that anybody may make this request."""
         self.is_public = True

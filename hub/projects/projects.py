@@ -18,6 +18,7 @@ together here.
 import logging
 from dataclasses import InitVar, dataclass
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 import trio
@@ -124,7 +125,12 @@ class Projects:
 
     def count_untrusted(self) -> int:
         """Number of projects that hosts work in and that nobody has allowed as they are."""
-        return len(self._readings.problems((host.workplace for host in self._hosts), untrusted=True))
+        return len(self.awaiting_trust)
+
+    @property
+    def awaiting_trust(self) -> list[Path]:
+        """Projects that hosts work in, and whose files the user has not allowed as they are now."""
+        return self._readings.awaiting_trust(host.workplace for host in self._hosts)
 
     # --- hosts --------------------------------------------------------------------------------------------------------
 

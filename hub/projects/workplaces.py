@@ -111,11 +111,17 @@ class FolderReadings:
         self.run = self._watcher.run
         """Watches the files of `watch`, for ever."""
 
-    def problems(self, folders: Iterable[Path | None], *, untrusted: bool = False) -> list[str]:
-        """The problems of `folders`, each sentence once; `untrusted`: only that nobody has allowed what files say."""
+    def problems(self, folders: Iterable[Path | None]) -> list[str]:
+        """The problems of `folders`, each sentence once."""
         there = set(folders)
         found = [each for folder, each in self._found.items() if folder in there and each is not None]
-        return [*dict.fromkeys(each.problem for each in found if each.problem and (each.is_untrusted or not untrusted))]
+        return [*dict.fromkeys(each.problem for each in found if each.problem)]
+
+    def awaiting_trust(self, folders: Iterable[Path | None]) -> list[Path]:
+        """The projects of `folders` that the user has not allowed."""
+        there = set(folders)
+        found = [each for folder, each in self._found.items() if folder in there and each is not None]
+        return [*dict.fromkeys(each.root for each in found if each.is_untrusted)]
 
     async def read(
         self, folders: Iterable[Path], base: HubConfig, running: Mapping[Path, Project]

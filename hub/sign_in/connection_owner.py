@@ -85,11 +85,15 @@ class ConnectionOwners:
 
 def is_from_here(request: HttpRequest) -> bool:
     """True if a request was made on this machine, to a loopback address, and says of no proxy."""
-    headers, ends = request.headers, request.ends()
-    if ends is None or not LOOPBACK_HOST.fullmatch(headers.get("host", "")):
+    return LOOPBACK_HOST.fullmatch(request.headers.get("host", "")) is not None and is_near(request)
+
+
+def is_near(request: HttpRequest) -> bool:
+    """True if a request was made on this machine, by whatever name, and says of no proxy."""
+    if (ends := request.ends()) is None:
         return False
     peer = ends.peer[0]
-    return (peer == "::1" or peer.removeprefix("::ffff:").startswith("127.")) and not is_forwarded(headers)
+    return (peer == "::1" or peer.removeprefix("::ffff:").startswith("127.")) and not is_forwarded(request.headers)
 
 
 def is_forwarded(headers: Mapping[str, str]) -> bool:

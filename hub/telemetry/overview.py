@@ -6,7 +6,7 @@ make_overview(status, rows, counted)     everything
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from msgspec import structs
@@ -137,10 +137,17 @@ def row_of_server(status: UpstreamRow, counted: Counted) -> ServerRow:
         pid=status.pid,
         cost=counted.cost_of_server(status.name),
         changed=status.changed,
-        spark=tuple(sum(calls[at : at + SPARK_S]) for at in range(0, SECONDS, SPARK_S)),
+        spark=draw(calls, int(counted.now)),
     )
     health, why = _judge(status, row, fails=lately >= FEW and (row.failed_ratio or 0.0) > limits.TOOL_ERRORS)
     return structs.replace(row, health=health, why=why)
+
+
+def draw(seconds: Sequence[int], now: int) -> tuple[int, ...]:
+    """Operations by second, in steps of `SPARK_S`; the last one is not over, so that the others stay as they are."""
+    to_come = SPARK_S - 1 - now % SPARK_S
+    padded = [*seconds[to_come:], *[0] * to_come]
+    return tuple(sum(padded[at : at + SPARK_S]) for at in range(0, len(padded), SPARK_S))
 
 
 def _judge(status: UpstreamRow, row: ServerRow, *, fails: bool) -> tuple[str, str | None]:

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from hub.downstream.access.issuer_token_verdicts import IssuerTokens
     from hub.sign_in.connection_owner import ConnectionOwners
 
+DASHBOARD: Final = "/ui"
+"""Where all of the dashboard is."""
 MAX_PERSON: Final = 256
 REPEATED: Final = ", "
 """Stands between the values of a field that was sent twice."""
@@ -113,7 +115,8 @@ class Access:
     none; a request with the header field `named_by` is theirs, too, whatever it shows. `scrapes` gives the token that
     opens `GET /metrics` and nothing else; None: there is none. `public` replies to requests
     that need no credential, or by `ANYBODY` lets them in; it gives None for all others, and is not asked about
-    `MCP_PATH`. `refused` is told of whom `guard` does not let in."""
+    `MCP_PATH`. `refused` is told of whom `guard` does not let in. `dashboard` judges
+    what is for that, by the values of Host; None: there is none."""
 
     port: int
     hosts: Collection[str] = ()
@@ -124,6 +127,7 @@ class Access:
     scrapes: Callable[[], str | None] = lambda: None
     public: Callable[[HttpRequest], EarlyReply | None] = lambda request: None
     refused: Callable[[HttpRequest, EarlyReply], None] = lambda request, reply: None
+    dashboard: Callable[[HttpRequest, Collection[str]], EarlyReply | Undecided | None] | None = None
 
     def __post_init__(self) -> None:
         port, token = self.port, self.token
@@ -179,6 +183,8 @@ class Access:
 
     def guard(self, request: HttpRequest) -> EarlyReply | Undecided | None:
         """`check` as the guard of an `HttpServer`: what it finds is left in `request.identity`."""
+        if self.dashboard is not None and request.path.startswith(DASHBOARD):
+            return self._judge_for_dashboard(request, self.dashboard(request, self._hosts))
         found = self.check(request)
         is_open = request.path != MCP_PATH and found is not refusals.FORBIDDEN
         if is_open and (reply := self.public(request)) is not None:
@@ -195,6 +201,15 @@ class Access:
         if found is not PREFLIGHT:
             self.refused(request, found)
         return found
+
+    def _judge_for_dashboard(
+        self, request: HttpRequest, found: EarlyReply | Undecided | None
+    ) -> EarlyReply | Undecided | None:
+        if found is None or isinstance(found, EarlyReply):
+            if found is not None and found.status != 404:
+                self.refused(request, found)
+            return found
+        return partial(self._decide, request, found)
 
     async def _decide(self, request: HttpRequest, find_reply: Undecided) -> EarlyReply | None:
         if (reply := await find_reply()) is not None:

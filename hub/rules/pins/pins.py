@@ -282,6 +282,12 @@ class Pins:
         if review.hidden:
             yield f"hidden characters in {len(review.hidden)} of its definitions are not shown to hosts"
 
+    def awaits_approval(self, name: str) -> bool:
+        """True if a person can approve what a server lists now, and has not."""
+        review = self._reviews.get(name)
+        is_here = name not in self._team.servers and not self._lost_team
+        return review is not None and is_here and (len(review.changes.waiting) > 0 or bool(review.problem))
+
     def describe(self, name: str, *, shows: bool, others: Collection[str] = ()) -> PinnedServer:
         """A server and its pins. `shows`: with all that differs, for people; `others`: names of other
         servers' tools. Raises UpstreamUnavailable: there is no such server."""

@@ -9,6 +9,7 @@ from cache.statistics import CacheStatistics
 from hub.control.answers import Logs, ReplicaStatus, Status
 from hub.control.methods import ENDLESS, METHODS, read
 from hub.daemon.api import DaemonApi
+from hub.daemon.dashboard.door import Dashboard
 from hub.daemon.decision_requests import DecisionRequests
 from hub.daemon.live.live_requests import LiveRequests
 from hub.daemon.sign_in_requests import SignInRequests
@@ -19,7 +20,7 @@ SENT_AS_THEY_CAME = {"tools": list[msgspec.Raw]}
 
 @pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
 def test_the_api_has_every_method_as_the_table_says(method):
-    apis = DaemonApi, SignInRequests, DecisionRequests, LiveRequests
+    apis = DaemonApi, SignInRequests, DecisionRequests, LiveRequests, Dashboard
     (function,) = (getattr(api, method.name) for api in apis if hasattr(api, method.name))
     returned = typing.get_type_hints(function)["return"]
     if method.name in ENDLESS:
@@ -88,6 +89,7 @@ MEMBERS = {
     " waiting last_error since_s era version transport mode pid cost changed spark",
     "last_error": "error_type name ref ago_s",
     "running": "ref host upstream name method for_s",
+    "ticket": "url page expires_s session_s printed is_blind",
     "tool_use": "tools since today days",
     "profiles": "name hosts tools tokens search warnings",
     "tools": "name server tool tokens bytes calls last",
@@ -135,7 +137,9 @@ def test_members_of_json_keep_their_names():
         "calls failed lately rate failed_ratio p50_s p95_s p99_s busy cost",
     }
     assert found.pop("cache_clear") == {"cleared"}
-    assert {found.pop(name) == {""} for name in ("restart", "stop", "read_tokens", "demand_person")} == {True}
+    assert {found.pop(name) == {""} for name in ("restart", "stop", "read_tokens", "demand_person", "end_pages")} == {
+        True
+    }
     assert found.pop("limits") == {
         "running waiting",
         "failed_ratio start_failed_ratio session_s p95_remote_s p95_local_s",

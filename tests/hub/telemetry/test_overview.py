@@ -45,7 +45,7 @@ def test_a_server_has_the_figures_of_its_own_calls():
     assert (seen.p50_s, seen.p95_s, seen.cost, seen.waiting) == (0.01, 0.05, 5.0, 2)
     assert (seen.tools, seen.tokens, seen.health, seen.why) == (3, 40, "good", None)
     assert (seen.last_error.error_type, seen.last_error.ref, seen.last_error.ago_s) == ("tool_error", "00000009", 7.0)
-    assert (len(seen.spark), sum(seen.spark), seen.spark[-2], seen.spark[-21]) == (60, 10, 1, 9)
+    assert (len(seen.spark), sum(seen.spark), seen.spark[-3], seen.spark[-21]) == (60, 10, 1, 9)
     other = row(counted(), "other", "idle")
     assert (other.calls, other.failed_ratio, other.p50_s, other.last_error) == (0, None, None, None)
     assert (sum(other.spark), other.health) == (0, "off")
