@@ -12,6 +12,7 @@ from hub.daemon.api import DaemonApi
 from hub.daemon.dashboard.door import Dashboard
 from hub.daemon.decision_requests import DecisionRequests
 from hub.daemon.live.live_requests import LiveRequests
+from hub.daemon.metrics.page import MetricsPage
 from hub.daemon.sign_in_requests import SignInRequests
 
 SENT_AS_THEY_CAME = {"tools": list[msgspec.Raw]}
@@ -20,7 +21,7 @@ SENT_AS_THEY_CAME = {"tools": list[msgspec.Raw]}
 
 @pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
 def test_the_api_has_every_method_as_the_table_says(method):
-    apis = DaemonApi, SignInRequests, DecisionRequests, LiveRequests, Dashboard
+    apis = DaemonApi, SignInRequests, DecisionRequests, LiveRequests, MetricsPage, Dashboard
     (function,) = (getattr(api, method.name) for api in apis if hasattr(api, method.name))
     returned = typing.get_type_hints(function)["return"]
     if method.name in ENDLESS:
