@@ -33,7 +33,7 @@ def test_the_api_has_every_method_as_the_table_says(method):
 MEMBERS = {
     "status": "version uptime_s settled upstreams hosts projects cache buffer warnings idle_rules listen config root"
     " loop faults replica instructions_tokens profiles all_tools all_tokens audit calls requests",
-    "audit": "records head lost problem required removed",
+    "audit": "records head lost problem required removed log",
     "upstreams": "since_s last_error last_error_ago_s last_exit restarts next_attempt_s ends_lately crash_loop name"
     " state installing installing_s queued era"
     " version transport pid counts failures health silent_s in_flight degraded sessions mode unattributed"
