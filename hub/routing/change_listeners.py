@@ -103,8 +103,15 @@ class ChangeListener:
         raise NotImplementedError
 
     def updated(self, upstream: str, uri: str) -> None:
-        """Tell of a change in the host's own spelling; of a part of a watched resource, in the hub's."""
-        for form in self._forms.get((upstream, uri)) or (self._live.of(self.view).emitter(upstream)(uri),):
+        """Tell of a change in the host's own spelling; of a part of a watched resource, in the hub's; if the host may
+        not know of that part, of the resource that it watches."""
+        forms: Iterable[str] | None = self._forms.get((upstream, uri))
+        if forms is None:
+            forms = (self._live.of(self.view).emitter(upstream)(uri),)
+            if self._doors.refusal(Route(upstream, uri), uri, self) is not None:
+                around = [own for own in self._forms if own[0] == upstream and uri.startswith(own[1])]
+                forms = [form for own in around for form in self._forms[own]]
+        for form in forms:
             self.notify(f"updated {form}", mcp.UPDATED, {"uri": raw(form)})
 
     async def watch(self, uri: str) -> Failure | None:

@@ -30,7 +30,7 @@ from hub.routing.stages import Chains
 from hub.wire.errors_for_hosts import NO_REFERENCE, NOUNS, resource_not_found, unknown_name
 from hub.wire.jsonrpc import Failure, Reply, Request, peek_object, peek_str, raw
 from hub.wire.mcp import COMPLETE, INVALID_PARAMS, L1, PROMPTS_GET, SUBSCRIBE, TASKS_GET, TOOLS_CALL, Kind
-from hub.wire.modern_metadata import split_params
+from hub.wire.modern_metadata import drop_lookalikes, split_params
 from upstreams.subscriptions.subscription import ResourceSubscriber
 
 _encode_name: Final = lru_cache(maxsize=1024)(raw)
@@ -123,7 +123,7 @@ class Intents:
 
     async def complete(self, request: Request, exchange: HostExchange) -> Intent | Reply:
         """The intent of a completion, or its refusal. Raises as `wait_for`."""
-        ref = peek_object(request.params.get("ref"))
+        ref = drop_lookalikes(peek_object(request.params.get("ref")))
         route, member = await self._resolver.reference(ref, exchange)
         if route is None:
             return NO_REFERENCE

@@ -113,6 +113,10 @@ def _compare(header: str, found: str | None, wanted: str | None) -> None:
 
 
 _HOP_PARAMS = frozenset({"task", "inputResponses", "requestState"})
+_CROSSING: Final = frozenset(("name", "arguments", "uri", "ref", "argument", "context"))
+"""Params that mean something at the upstream of a request."""
+_MEANT: Final = _CROSSING | _HOP_PARAMS | {"_meta", "type"}
+_MEANT_FOLDED: Final = frozenset(name.upper().casefold() for name in _MEANT)
 
 
 def split_params(params: dict[str, Raw]) -> tuple[dict[str, Raw], dict[str, Raw]]:
@@ -120,16 +124,28 @@ def split_params(params: dict[str, Raw]) -> tuple[dict[str, Raw], dict[str, Raw]
     may cross it.
 
     The hub offers hosts no legacy tasks, and only `hub.bridge` continues an operation with answers: a host's
-    `requestState` must never reach an upstream unverified.
+    `requestState` must never reach an upstream unverified. Neither does what some servers would take for a member that
+    the hub has judged, as `Name` for `name`.
     """
     params = dict(params)
     value = params.pop("_meta", None)
-    if not _HOP_PARAMS.isdisjoint(params):
-        params = {name: value for name, value in params.items() if name not in _HOP_PARAMS}
+    if not params.keys() <= _CROSSING:
+        params = {name: value for name, value in drop_lookalikes(params).items() if name not in _HOP_PARAMS}
     if value is None:
         return params, {}
     meta = {name: member for name, member in peek_object(value).items() if name not in mcp.HOP_KEYS}
     return params, meta if TRACE_KEYS.isdisjoint(meta) else without_malformed(meta)
+
+
+def drop_lookalikes(members: Mapping[str, Raw]) -> dict[str, Raw]:
+    """These members without those whose names differ from a name of params in case only: many servers in Go and C# read
+    names without regard to case, and the last one counts."""
+    return {name: value for name, value in members.items() if name in _MEANT or fold(name) not in _MEANT_FOLDED}
+
+
+def fold(name: str) -> str:
+    """A name as readers see it that do not regard case, by whichever table of letters, or that end texts at a NUL."""
+    return name.partition("\0")[0].upper().casefold()
 
 
 def stamp(

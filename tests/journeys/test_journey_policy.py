@@ -197,6 +197,37 @@ async def test_a_subscription_that_is_denied_now_ends(pair, effect, autojump_clo
 
 
 @pytest.mark.covers("POL-02")
+async def test_a_change_of_a_denied_part_is_told_as_one_of_what_is_watched(pair, autojump_clock):
+    fakes = servers(pair)
+    parts = ("note://today/open", "note://today/hidden", "vault://1")
+    policy = PolicyConfig(deny=("resource:note://today/hidden", "resource:vault:*"))
+    async with pair.house(fakes, policy=policy) as (_, host):
+        if pair.from_legacy:
+            await host.result("resources/subscribe", {"uri": "note://today"})
+        else:
+            await host.start("subscriptions/listen", {"notifications": {"resourceSubscriptions": ["note://today"]}})
+        await trio.sleep(1)
+        told = []
+        for part in parts:
+            before = len(host.of("notifications/resources/updated"))
+            await fakes["notes"].touch(part, of="note://today")
+            await trio.sleep(1)
+            told.append([params["uri"] for params in host.of("notifications/resources/updated")[before:]])
+        assert told == [["note://today/open"], ["note://today"], []]
+
+
+@pytest.mark.covers("POL-01")
+async def test_what_a_server_may_take_for_the_name_of_a_tool_is_the_name_that_was_judged(pair, autojump_clock):
+    fakes = servers(pair)
+    async with pair.house(fakes, policy=PolicyConfig(deny=("notes__write",))) as (_, host):
+        call = {"name": "notes__read", "arguments": {}, "Name": "write", "Argument\u017f": {"a": 1}}
+        assert "result" in await host.ask("tools/call", call)
+        [sent] = [call["params"] for each in fakes["notes"].conversations for call in each.of("tools/call")]
+        assert sent.keys() - {"_meta"} == {"name", "arguments"}
+        assert sent["name"] == "read"
+
+
+@pytest.mark.covers("POL-02")
 async def test_completion_of_what_is_denied_is_that_of_nothing(pair, autojump_clock):
     async with pair.house(servers(pair), policy=PolicyConfig(deny=("prompt:*", "resource:vault:*"))) as (_, host):
         argument = {"name": "x", "value": "a"}
@@ -250,6 +281,18 @@ async def test_conditions_judge_the_arguments_that_are_sent(pair, autojump_clock
             assert refused["isError"], arguments
             assert refused["_meta"]["dev.hubd/failure"]["hub"] == "denied"
             assert refused["content"][0]["text"].endswith("Do not try again with the same arguments.")
+    assert called(fakes["notes"]) == ["write"]
+
+
+@pytest.mark.covers("POL-01")
+async def test_a_rule_about_true_is_not_passed_by_a_text(pair, autojump_clock):
+    fakes = servers(pair)
+    fakes["notes"].lists["tools"][1]["inputSchema"] = {"type": "object", "properties": {"force": {"type": "boolean"}}}
+    rule = ConditionalRule(effect="deny", match=("notes__write",), when="has(args.force) && args.force == true")
+    async with pair.house(fakes, policy=PolicyConfig(rules=(rule,))) as (_, host):
+        for force in (True, "true", 1):
+            assert (await host.call("notes__write", {"force": force}))["isError"], force
+        assert not (await host.call("notes__write", {"force": False})).get("isError")
     assert called(fakes["notes"]) == ["write"]
 
 

@@ -13,12 +13,12 @@ from config.loading.text_limits import is_deep
 MAX_DEPTH: Final = 32
 
 
-def read_json_object(data: bytes) -> dict[str, Any] | None:
-    """The object in `data`; None if it is no UTF-8, no JSON, no object, or deeper than `MAX_DEPTH`, and for members of
+def read_json_object(data: bytes, max_depth: int = MAX_DEPTH) -> dict[str, Any] | None:
+    """The object in `data`; None if it is no UTF-8, no JSON, no object, or deeper than `max_depth`, and for members of
     the same name, NaN, numbers beyond a double, and half surrogate pairs."""
     try:
         value = _decode(data.decode())
-        if not isinstance(value, dict) or is_deep(value, MAX_DEPTH):
+        if not isinstance(value, dict) or is_deep(value, max_depth):
             return None
         json.dumps(value, ensure_ascii=False).encode()  # fails for half a surrogate pair
     except (ValueError, RecursionError):

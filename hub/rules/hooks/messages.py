@@ -7,14 +7,15 @@ exit 2              deny; standard error is the reason
 all else            no answer
 """
 
-import json
 from collections.abc import Mapping
 from typing import Any, Final, Literal, NamedTuple
 
 from msgspec import Raw
 
+from hub.wire.byte_checks import MAX_DEPTH
 from hub.wire.jsonrpc import raw
 from hub.wire.printable import printable
+from upstreams.fetch.strict_json import read_json_object
 
 MAX_BYTES: Final = 1 << 20
 """Bytes of a message to a hook, and of its answer."""
@@ -28,6 +29,9 @@ _DECISIONS: Final[Mapping[str, Literal["deny", "ask", "allow", ""]]] = {
     "approve": "allow",
     "defer": "",
 }
+_STRICTNESS: Final = ("deny", "ask", "allow", "")
+_WITHIN: Final = frozenset(("permissionDecision", "updatedInput", "updatedToolOutput", "updatedMCPToolOutput"))
+"""Members that count in `hookSpecificOutput` only: whoever writes one beside it does not mean to be ignored."""
 
 
 class HookFailed(Exception):
@@ -82,23 +86,23 @@ def read_exit(status: int, stdout: bytes, stderr: bytes, event: str) -> Opinion:
 
 
 def read_answer(data: bytes, event: str) -> Opinion:
-    """The opinion in an answer of JSON. Raises HookFailed: it is none."""
-    try:
-        answer = json.loads(data)
-    except (ValueError, RecursionError):
-        raise HookFailed("it answered what is no JSON") from None
-    if not isinstance(answer, dict):
-        raise HookFailed("it answered no object")
+    """The opinion in an answer of JSON: of several words the strictest. Raises HookFailed: it is none."""
+    if (answer := read_json_object(data, MAX_DEPTH)) is None:
+        raise HookFailed("it answered no JSON object, or one that can be read in two ways")
+    if misplaced := _WITHIN & answer.keys():
+        raise HookFailed(f"its {min(misplaced)} does not stand in hookSpecificOutput")
     its = _member(answer, "hookSpecificOutput", dict, {})
     if _member(its, "hookEventName", str, event) != event:
         raise HookFailed("it answered to another event")
     if _member(answer, "continue", bool, True) is False:
         return Opinion("deny", _reason(_member(answer, "stopReason", str, "")))
-    word = _member(its, "permissionDecision", str, _member(answer, "decision", str, "defer"))
-    if word not in _DECISIONS or (event == AFTER and word not in ("block", "deny", "defer")):
-        raise HookFailed(f"it decided {word[:40]!r}, which is no decision")
+    words = [_member(its, "permissionDecision", str, "defer"), _member(answer, "decision", str, "defer")]
+    for word in words:
+        if word not in _DECISIONS or (event == AFTER and word not in ("block", "deny", "defer")):
+            raise HookFailed(f"it decided {word[:40]!r}, which is no decision")
+    decision = min((_DECISIONS[word] for word in words), key=_STRICTNESS.index)
     reason = _member(its, "permissionDecisionReason", str, _member(answer, "reason", str, ""))
-    return Opinion(_DECISIONS[word], _reason(reason), _rewritten(its, event))
+    return Opinion(decision, _reason(reason), _rewritten(its, event))
 
 
 def _rewritten(its: dict[str, Any], event: str) -> Raw | None:

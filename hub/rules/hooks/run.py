@@ -108,4 +108,8 @@ class Hook:
             raise HookFailed(error.text) from None
         if answer.status != 200:
             raise HookFailed(f"it answered with status {answer.status}")
-        return read_answer(answer.body, event) if answer.body.strip() else Opinion()
+        if answer.body.strip():
+            return read_answer(answer.body, event)
+        if not answer.body and {"content-length", "transfer-encoding"}.isdisjoint(answer.headers):
+            raise HookFailed("its answer has no length and no content, so it may have been cut off")
+        return Opinion()

@@ -26,7 +26,13 @@ from hub.catalog.upstream_entries import Route, UpstreamEntries, VisibleEntry
 from hub.catalog.view_names import View, home_of
 from hub.link.bounded_dict import BoundedDict
 from hub.link.call_interface import NO_RIGHTS, Caller, Identity, Rights, Tenant
-from hub.rules.policy.judged_arguments import decode_arguments, encode_arguments
+from hub.rules.policy.judged_arguments import (
+    ArgumentTypes,
+    decode_arguments,
+    encode_arguments,
+    refuse_other_types,
+    types_of,
+)
 from hub.rules.policy.verdict import UNRULED, Effect, Verdict
 from hub.wire.mcp import Kind
 
@@ -136,7 +142,8 @@ class Judge:
         """The arguments that were judged last, what was known of their tool, and for whom: several stages ask of one
         call in turn. A `Judgement` is made anew whenever rules or lists have changed."""
         """By audience, server, list and own name."""
-        self._facts: BoundedDict[tuple[str, str], dict[str, object]] = BoundedDict(MAX_REMEMBERED)
+        self._facts: BoundedDict[tuple[str, str], tuple[dict[str, object], ArgumentTypes]] = BoundedDict(MAX_REMEMBERED)
+        """Of each tool what conditions know without its arguments, and the types of these."""
         """By server and its own name of a tool, what conditions know of that."""
         self.failures = 0
         """Calls that were denied because a condition could not be judged."""
@@ -352,7 +359,7 @@ class Judge:
     def _facts_of(self, route: Route, identity: Identity, arguments: Raw | None) -> Mapping[str, object]:
         """The variables of conditions. Raises ValueError: the arguments are none that can be judged."""
         key = route.upstream, route.original
-        if (facts := self._facts.get(key)) is None:
+        if (known := self._facts.get(key)) is None:
             part, entry = self._table.find(route.upstream, Kind.TOOL, route.original)
             marks = self.marks_of(route)
             facts = {
@@ -362,8 +369,11 @@ class Judge:
                 "hints": {mark: mark in marks for mark in MARKS},
                 "trusted": part is not None and part.rule.trusted,
             }
-            self._facts.put(key, facts)
-        return {**facts, "args": decode_arguments(arguments), "host": identity.host, "principal": identity.principal}
+            known = facts, types_of(entry.fields.get("inputSchema")) if entry else {}
+            self._facts.put(key, known)
+        its = decode_arguments(arguments)
+        refuse_other_types(its, known[1])
+        return {**known[0], "args": its, "host": identity.host, "principal": identity.principal}
 
     def marks_of(self, route: Route) -> frozenset[str]:
         """The marks of a tool that are believed."""

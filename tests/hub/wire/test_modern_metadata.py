@@ -207,6 +207,25 @@ def test_params_without_meta_are_copied_too() -> None:
     assert split_params({"_meta": Raw(b"[]")}) == ({}, {})
 
 
+@pytest.mark.covers("POL-01")
+def test_no_member_passes_that_some_servers_take_for_one_that_was_judged():
+    params = {"name": Raw(b'"a"'), "arguments": Raw(b"{}"), "cursor": Raw(b'"x"'), "later": Raw(b"1")}
+    odd = (
+        "Name",
+        "NAME",
+        "Arguments",
+        "Argument\u017f",
+        "URI",
+        "Ref",
+        "_Meta",
+        "Task",
+        "RequestState",
+        "Context",
+        "name\0",
+    )
+    assert split_params(params | {name: Raw(b"1") for name in odd}) == (params, {})
+
+
 @pytest.mark.covers("C-1", "V-21", "G-13")
 def test_our_stamp() -> None:
     bare = json.loads(bytes(stamp({}, version=MODERN, capabilities={})))

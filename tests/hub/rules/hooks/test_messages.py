@@ -47,6 +47,8 @@ def test_a_call_is_told_as_claude_code_does():
         (0, its(permissionDecision="defer"), b"", Opinion()),
         (0, b'{"decision": "block", "reason": "old form"}', b"", Opinion("deny", "old form")),
         (0, b'{"decision": "approve"}', b"", Opinion("allow")),
+        (0, b'{"decision": "block", "hookSpecificOutput": {"permissionDecision": "allow"}}', b"", Opinion("deny")),
+        (0, b'{"decision": "approve", "hookSpecificOutput": {"permissionDecision": "ask"}}', b"", Opinion("ask")),
         (0, b'{"continue": false, "stopReason": "enough"}', b"", Opinion("deny", "enough")),
         (0, b'{"suppressOutput": true, "later": [1]}', b"", Opinion()),
         (0, b"{}", b"", Opinion()),
@@ -84,6 +86,11 @@ def test_other_exits_are_no_answer(status):
         b'{"continue": "false"}',
         b'{"decision": "later"}',
         b'{"hookSpecificOutput": {"updatedInput": {"a": "\\ud800"}}}',
+        b'{"permissionDecision": "deny"}',
+        b'{"updatedInput": {}}',
+        b'{"hookSpecificOutput": {"permissionDecision": "deny"}, "hookSpecificOutput": {}}',
+        b'{"hookSpecificOutput": {"permissionDecision": "deny", "permissionDecision": "allow"}}',
+        b'{"later": NaN}',
     ],
 )
 def test_answers_of_wrong_types_are_none(answer):

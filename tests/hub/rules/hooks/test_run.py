@@ -143,6 +143,7 @@ async def test_an_address_is_asked():
         (200, None),
         (500, {}),
         (302, {}),
+        (200, ""),
     ]
 
     async def serve(stream):
@@ -151,8 +152,9 @@ async def test_an_address_is_asked():
             data += await stream.receive_some()
         got.append(data)
         status, body = answers.pop(0)
-        text = b"" if body is None else json.dumps(body).encode()
-        head = f"HTTP/1.1 {status} X\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: {len(text)}\r\n\r\n"
+        text = json.dumps(body).encode() if body else b""
+        length = "" if body == "" else f"Content-Length: {len(text)}\r\n"
+        head = f"HTTP/1.1 {status} X\r\nLocation: http://127.0.0.1:1/\r\n{length}\r\n"
         await stream.send_all(head.encode() + text)
         await stream.aclose()
 
@@ -165,6 +167,8 @@ async def test_an_address_is_asked():
         for status in (500, 302):
             with pytest.raises(HookFailed, match=f"status {status}"):
                 await hook.ask(b"{}", BEFORE, "a")
+        with pytest.raises(HookFailed, match="cut off"):
+            await hook.ask(b"{}", BEFORE, "a")
         nursery.cancel_scope.cancel()
     assert got[0].startswith(b"POST /hook ")
     assert got[0].endswith(b'{"tool_name":"x"}')

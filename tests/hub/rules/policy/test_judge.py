@@ -19,7 +19,7 @@ from hub.catalog.visible_names import Rules, UpstreamRule
 from hub.link.call_interface import NO_RIGHTS, Caller, Identity, Rights
 from hub.rules.policy.audience_lists import permit
 from hub.rules.policy.judge import CannotJudge, Judge, RuleTable
-from hub.rules.policy.judged_arguments import decode_arguments, encode_arguments
+from hub.rules.policy.judged_arguments import decode_arguments, encode_arguments, refuse_other_types, types_of
 from hub.rules.policy.rule_book import read_rules
 from hub.rules.policy.verdict import Effect
 from hub.wire.jsonrpc import raw
@@ -236,11 +236,30 @@ def test_arguments_that_were_read_are_written_in_one_way():
     assert (
         bytes(encode_arguments(decode_arguments(Raw(b'{"a": 1, "b":2 , "a":"\\u00e9"}')))) == '{"a":"é","b":2}'.encode()
     )
-    big = b'{"n":' + str(10**30 + 1).encode() + b"}"
+    big = b'{"n":9007199254740992,"m":-9007199254740992}'
     assert bytes(encode_arguments(decode_arguments(Raw(big)))) == big
-    for text in (b'{"n":1E999}', b'{"n":"\\ud800"}'):
+    unclear = (b'{"n":9007199254740993}', b'{"n":-9007199254740993}', b'{"n":1' + b"0" * 5000 + b"}")
+    alike = (b'{"path":"a","Path":"b"}', b'[{"a":{"k":1,"\\u212a":2}}]', '{"s":1,"\u017f":2}'.encode())
+    for text in (b'{"n":1E999}', b'{"n":"\\ud800"}', *unclear, *alike):
         with pytest.raises(ValueError):
             encode_arguments(decode_arguments(Raw(text)))
+
+
+@pytest.mark.covers("POL-01")
+def test_arguments_of_another_type_than_their_tool_declares_are_not_judged():
+    """Most servers in Python take "true" and 1 for true."""
+    schema = {"b": "boolean", "n": "integer", "t": "string", "l": "array", "m": ["string", "null"], "x": None}
+    members = {name: {"type": type} if type else {"anyOf": [{}]} for name, type in schema.items()}
+    types = types_of(raw({"type": "object", "properties": members}))
+    fine = {"b": True, "n": 5, "t": "5", "l": [1], "m": None, "x": 1, "more": 1}
+    refuse_other_types(fine, types)
+    refuse_other_types({"n": 5.0}, types)
+    refuse_other_types([], types)
+    for name, wrong in (("b", "true"), ("b", 1), ("n", "5"), ("n", 5.5), ("n", True), ("l", {"a": 1}), ("m", 1)):
+        with pytest.raises(ValueError, match=f"the argument {name} is not of the type"):
+            refuse_other_types(fine | {name: wrong}, types)
+    for schema in (None, Raw(b"[]"), Raw(b'{"properties": 1}'), Raw(b'{"properties": {"a": true}}')):
+        assert types_of(schema) == {}
 
 
 NAMES = st.text("ab", min_size=1, max_size=3)
