@@ -15,12 +15,13 @@ from hub.wire.declarations import (
     covers,
     initialize_params,
 )
-from hub.wire.jsonrpc import Failure, RemoteProtocolError, Result, encode_request, encode_response, raw
+from hub.wire.jsonrpc import RemoteProtocolError, Result, encode_request, encode_response, raw
 from hub.wire.mcp import ALL_VERSIONS, L1, L2, L3, L4, LEGACY_VERSIONS, MODERN
 from hub.wire.questions.askable_questions import (
     MAX_ITEMS,
     Question,
     QuestionRefusal,
+    Unanswered,
     check_capabilities,
     reply_without_answer,
 )
@@ -594,8 +595,8 @@ def test_a_question_or_an_answer_with_a_crowd_in_it_is_refused():
 @pytest.mark.covers("F-I-07", "R-9")
 def test_an_upstream_that_nobody_answers_is_told_so():
     assert reply_without_answer(form({}), "no time") == Result(raw({"action": "cancel"}))
-    assert reply_without_answer(sample(TEXT), "no time") == Failure(-1, "no time")
-    assert reply_without_answer(question(ROOTS), "no time") == Failure(-32603, "no time")
+    assert reply_without_answer(sample(TEXT), "no time") == Unanswered(-1, "no time")
+    assert reply_without_answer(question(ROOTS), "no time") == Unanswered(-32603, "no time")
 
 
 @pytest.mark.covers("SEC-13")
