@@ -7,7 +7,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 PIP := $(BIN)/pip --disable-pip-version-check --quiet
 
-.PHONY: help run dist deps checks test everything fast repeat conformance fuzz soak load steps idle otel compare clean
+.PHONY: help run dist deps checks test everything fast repeat conformance fuzz soak load steps idle otel compare pictures clean
 
 help: ## show this
 	@grep -E '^[a-z]+:.*## ' Makefile | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 22
@@ -94,6 +94,9 @@ otel: .venv/.dev deps ## traces through the hub as Phoenix shows them; fetches P
 
 compare: .venv/.dev ## hubd beside Envoy, a bare relay and Python gateways, as Markdown; ARGS=--write: into hub/README.md
 	@$(BIN)/python -m tests.bench.compare $(ARGS)
+
+pictures: .venv/.dev deps ## the pictures of the dashboard in hub/README.md; takes two minutes
+	@$(BIN)/python -m tests.real.pictures
 
 clean: ## remove everything that make made
 	rm -rf .venv .deps .build .hypothesis .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .coverage*

@@ -3,7 +3,7 @@
 //   node page_browser.cjs CHROMIUM AXE
 //
 // Reads a line of JSON for each step, [name, arguments...], and answers each by one: {"value": ...} or {"error": text}.
-const { readFileSync } = require('node:fs');
+const { readFileSync, writeFileSync } = require('node:fs');
 const { createInterface } = require('node:readline');
 const { chromium } = require('playwright-core');
 
@@ -40,6 +40,12 @@ const STEPS = {
   said: () => said,
   cookies: async () => (await context.storageState()).cookies,
   shot: (path) => page.screenshot({ path, fullPage: true }).then(() => null),
+  async picture(path) {
+    const session = await context.newCDPSession(page);
+    const { data } = await session.send('Page.captureScreenshot', { format: 'webp', quality: 80 });
+    writeFileSync(path, Buffer.from(data, 'base64'));
+    await session.detach();
+  },
   // What axe-core finds wrong. It runs in a world of its own, since the page lets no script in.
   async axe() {
     const session = await context.newCDPSession(page);
