@@ -94,7 +94,7 @@ def test_the_reference_names_every_variable_that_servers_get() -> None:
 def test_links_between_the_documents_lead_somewhere(document: Path) -> None:
     """Anchors are those of GitHub: lower case, words joined by dashes, everything else gone."""
     for target, anchor in re.findall(r"\]\(([\w./-]*)(?:#([\w-]+))?\)", document.read_text(encoding="utf-8")):
-        text = (document.parent / target if target else document).read_text(encoding="utf-8")
+        text = (document.parent / target if target else document).read_text(encoding="utf-8", errors="replace")
         headings = re.findall(r"^#+ (.+)$", text, re.M)
         assert not anchor or anchor in {re.sub(r"[^\w -]", "", each).lower().replace(" ", "-") for each in headings}
 
