@@ -92,11 +92,10 @@ def test_a_person_signs_in_looks_and_decides(shown):
 
     # A server dies and comes back, and the page sees it.
     page.go("#/server/files")
-    before = page.text("dl.facts")
     (pid,) = (each["pid"] for each in status(hub.env)["upstreams"] if each["name"] == "files")
+    page.waits(f"document.querySelector('main').innerText.includes('{pid}')")
     os.kill(pid, signal.SIGKILL)
-    while page.text("dl.facts") == before:
-        pass
+    page.waits(f"!document.querySelector('main').innerText.includes('{pid}')")
     page.until("connected")
     assert page.said() == []
     page.open(url)
