@@ -93,9 +93,9 @@ def test_a_person_signs_in_looks_and_decides(shown):
     # A server dies and comes back, and the page sees it.
     page.go("#/server/files")
     (pid,) = (each["pid"] for each in status(hub.env)["upstreams"] if each["name"] == "files")
-    page.waits(f"document.querySelector('main').innerText.includes('{pid}')")
+    page.until(str(pid))
     os.kill(pid, signal.SIGKILL)
-    page.waits(f"!document.querySelector('main').innerText.includes('{pid}')")
+    page.gone(str(pid))
     page.until("connected")
     assert page.said() == []
     page.open(url)
