@@ -71,7 +71,7 @@ class Details:
                 "held": change is not None and change.held,
             }
 
-    async def call(self, ref: str) -> dict[str, object]:
+    async def operation(self, ref: str) -> dict[str, object]:
         """An operation, whether it is over or not, and its log. Raises UpstreamUnavailable: there is none of this
         number."""
         calls, logs = (

@@ -80,7 +80,7 @@ class Routes:
         self._reads: Mapping[str, Read] = {
             "overview": self.feed.look,
             "server": details.server,
-            "call": details.call,
+            "call": details.operation,
             "config": details.config,
             "item": self._inbox.show,
             "logs": self._read_logs,
