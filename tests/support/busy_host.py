@@ -31,10 +31,12 @@ class BusyHost:
 
 
 @contextlib.contextmanager
-def busy_host(env: Mapping[str, str], label: str = "cursor") -> Iterator[BusyHost]:
-    """A host that is attached to the hub of this environment."""
+def busy_host(env: Mapping[str, str], label: str = "cursor", *, cwd: Path | None = None) -> Iterator[BusyHost]:
+    """A host that is attached to the hub of this environment, and works in `cwd`."""
     argv = [sys.executable, __file__, str(Path(sys.prefix, "bin", "hubd")), label]
-    with subprocess.Popen(argv, env=dict(env), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        argv, env=dict(env), cwd=cwd, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
         yield BusyHost(process)

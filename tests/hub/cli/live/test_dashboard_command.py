@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.support.attached import DEMO, hubd, last_record, ready, said
+from tests.support.busy_host import busy_host
 from tests.support.looking import until_connected
 from tests.support.processes import running_hub
 
@@ -112,3 +113,26 @@ def test_a_server_that_cannot_start_waits_in_the_inbox(tmp_path):
         shown = browser.get("item?kind=secret&id=mail")[1]
         assert "NOT_SET_ANYWHERE" in shown["title"]
         assert (shown["offers"], shown["cli"]) == ([], "hubd env mail")
+
+
+@pytest.mark.covers("OD-9")
+def test_a_project_is_trusted_as_it_was_shown(hub, tmp_path):
+    file = tmp_path / ".mcp.json"
+    file.write_text('{"mcpServers": {"shop": {"command": "shop-server"}}}')
+    browser = Browser(said(hub, "dashboard", "--print").strip())
+    with busy_host(hub.env, cwd=tmp_path):
+        while not (items := browser.get("overview")[1]["inbox"]["items"]):
+            pass
+        assert [(each["kind"], each["id"]) for each in items] == [("project", str(tmp_path))]
+        shown = browser.get(f"item?kind=project&id={tmp_path}")[1]
+        assert "shop-server" in shown["blocks"][0]["text"]
+        file.write_text('{"mcpServers": {"shop": {"command": "another-server"}}}')
+        status, answer = browser.post("do/trust", {"id": str(tmp_path), "state": shown["state"]})
+        assert (status, answer["kind"]) == (409, "moved")
+        shown = browser.get(f"item?kind=project&id={tmp_path}")[1]
+        assert "another-server" in shown["blocks"][0]["text"]
+        status, answer = browser.post("do/trust", {"id": str(tmp_path), "state": shown["state"]})
+        assert (status, answer) == (200, {"text": f"trusted: {tmp_path}, as it is now"})
+        while browser.get("overview")[1]["inbox"]["items"]:
+            pass
+        assert [each["root"] for each in browser.get("overview")[1]["projects"]] == [str(tmp_path)]

@@ -1,11 +1,14 @@
 """What waits for a person, as the page shows and decides it."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 import trio
 
 from config.security_settings import PolicyConfig
+from hub.control.sign_in_messages import SignInStep
+from hub.daemon.dashboard.inbox import Inbox
 from tests.support.dashboard_world import a_dashboard
 from tests.support.fakes import FakeUpstream
 
@@ -86,3 +89,29 @@ async def test_what_does_not_wait_is_not_shown(world):
         answer = await world.ask(f"/ui/api/item?kind={kind}&id=db", key=key)
         assert (answer.status, json.loads(answer.body)["kind"]) == (409, "moved")
     await trio.lowlevel.checkpoint()
+
+
+class Steps:
+    """Sign-ins that begin in one way."""
+
+    def __init__(self, **step):
+        self.step = step
+        self.asked = []
+
+    async def sign_in(self, *, name, yes):
+        self.asked.append((name, yes))
+        yield SignInStep(**self.step)
+
+
+@pytest.mark.covers("OD-9")
+async def test_a_sign_in_is_begun_and_its_page_is_named():
+    page = "http://127.0.0.1:8765/oauth/begin/x"
+    steps = Steps(url=page, issuer="https://id.example", authorization_url="https://id.example/authorize")
+    said = await Inbox(SimpleNamespace(sign_ins=steps)).sign_in("notes")
+    assert (said.url, said.text, said.agree) == (page, "notes asks you to sign in at https://id.example", False)
+    odd = Steps(unusual="Its authorization server is another one than before.")
+    said = await Inbox(SimpleNamespace(sign_ins=odd)).sign_in("notes", yes=False)
+    assert (said.url, said.agree) == ("", True)
+    assert odd.asked == [("notes", False)]
+    script = Steps(url="javascript:alert(1)", issuer="x")
+    assert (await Inbox(SimpleNamespace(sign_ins=script)).sign_in("notes")).url == ""
