@@ -26,6 +26,8 @@ PAUSE_S: Final = 0.1
 """Pause between two messages to a follower, each of which has all that ended meanwhile."""
 
 
+SLICE: Final = 200
+"""Operations that are looked at before others have their turn."""
 EVERY_S: Final = 1.0
 LEAST_S: Final = 0.1
 """The shortest pause between two overviews."""
@@ -76,7 +78,7 @@ class LiveRequests:
             recorder.listeners.append(follower.queue)
         try:
             yield CallList(
-                calls=tuple(deque(self._select(recorder.ring, wanted, contents), max(0, n))),
+                calls=await self._last(n, wanted, contents),
                 running=describe_running(recorder, perf_counter(), _runs_for(about, host)),
                 kept=recorder.ring.maxlen or 0,
                 records=tuple(name for name, config in self._hub.servers.configs.items() if config.record),
@@ -91,6 +93,19 @@ class LiveRequests:
         finally:
             if follow:
                 recorder.listeners.remove(follower.queue)
+
+    async def _last(self, number: int, wanted: CallFilter, contents: bool) -> tuple[CallRow, ...]:
+        """The last so many operations that are kept and wanted, the oldest first."""
+        found: deque[CallRow] = deque()
+        newest = list(reversed(self._recorder.ring))
+        for at in range(0, len(newest), SLICE):
+            for row in self._select(newest[at : at + SLICE], wanted, contents):
+                if len(found) < number:
+                    found.appendleft(row)
+            if len(found) >= number:
+                break
+            await trio.lowlevel.checkpoint()
+        return tuple(found)
 
     def _select(self, records: Iterable[Ended], wanted: CallFilter, contents: bool) -> Iterator[CallRow]:
         offset, configs, find = (

@@ -2,6 +2,7 @@
 
 from contextlib import aclosing
 
+import msgspec
 import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
@@ -52,6 +53,22 @@ async def test_calls_are_chosen_by_what_they_are_about(autojump_clock):
             ({"since": third.at + 1}, []),
         ):
             assert list((await listed(requests, **wanted)).calls) == expected, wanted
+
+
+async def test_the_last_calls_are_found_among_many(autojump_clock):
+    async with a_house({"files": FakeUpstream(tools=["write"])}) as house:
+        requests, ring = LiveRequests(house.hub, house.api.status), house.hub.router.chains.recorder.ring
+        host = await house.host("lines", L4)
+        await host.call("files__write", {})
+        [one] = ring
+        ring.extend(msgspec.structs.replace(one, ref=at, outcome="" if at % 300 else "x") for at in range(999))
+        for number in (0, 1, 20, 199, 200, 201, 999, 1_000, 5_000):
+            refs = [call.ref for call in (await listed(requests, n=number)).calls]
+            expected = [f"{at:08x}" for at in range(max(0, 999 - number), 999)]
+            assert refs[-len(expected) :] == expected or not refs
+            assert len(refs) == min(number, 1_000)
+        found = (await listed(requests, n=2, failed=True)).calls
+        assert [call.ref for call in found] == [f"{at:08x}" for at in (600, 900)]
 
 
 async def test_a_call_that_runs_is_told_and_followers_hear_of_its_end(autojump_clock):
