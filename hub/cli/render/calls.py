@@ -31,7 +31,7 @@ def call_table(calls: Sequence[CallRow], *, has_heads: bool = True, is_padded: b
             f"{latency(call.took_s):>7}",
             outcome(call, result),
             f"{size(call.size) if call.size else '-':>7}",
-            *((money(call.cost),) if has_costs else ()),
+            *((money(call.cost) if call.cost else None,) if has_costs else ()),
         )
         for call in calls
     ]
@@ -79,6 +79,10 @@ def time_of(at: float) -> str:
     return strftime("%H:%M:%S" if when[:3] == now[:3] else "%Y-%m-%d %H:%M:%S", when)
 
 
+def _precisely(at: float) -> str:
+    return f"{time_of(at)}.{int(at % 1 * 1000):03}"
+
+
 def one_call(call: CallRow) -> Iterator[Block]:
     """All about one operation but its log."""
     yield paint(f"{call.ref}  ", "dim") + paint(call.name, "name")
@@ -87,8 +91,8 @@ def one_call(call: CallRow) -> Iterator[Block]:
     rows: list[tuple[str, Line]] = [
         ("host", f"{call.host}, account {call.principal}, over {call.transport}"),
         ("server", f"{call.upstream}: {call.method}{whose}"),
-        ("began", time_of(call.at - call.took_s)),
-        ("ended", f"{time_of(call.at)}, after {latency(call.took_s)}"),
+        ("began", _precisely(call.at - call.took_s)),
+        ("ended", f"{_precisely(call.at)}, after {latency(call.took_s)}"),
         ("result", result),
         ("arguments", size(call.sent)),
         ("answer", f"{size(call.size)}, {about(call.tokens)} tokens{', from memory' if call.cached else ''}"),
