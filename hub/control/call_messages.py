@@ -103,7 +103,7 @@ class CallTotals(Struct, frozen=True, kw_only=True):
     rate: float = 0.0
     """Operations a second, in the last minute."""
     failed_ratio: float | None = None
-    """The part of the last five minutes' that failed; None: there were none."""
+    """The part of the last five minutes' that failed, those that were cancelled left out; None: there were none."""
     p50_s: float | None = None
     """Percentiles are exact, of the last 128 durations of each tool; None: they are too few to tell."""
     p95_s: float | None = None

@@ -46,7 +46,7 @@ class ServerRow(Struct, frozen=True, kw_only=True):
     """Operations since the hub started."""
     failed: int = 0
     failed_ratio: float | None = None
-    """The part of the last five minutes' that failed; None: there were none."""
+    """The part of the last five minutes' that failed, those that were cancelled left out; None: there were none."""
     rate: float = 0.0
     """Operations a second, in the last minute."""
     p50_s: float | None = None

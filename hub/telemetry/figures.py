@@ -77,14 +77,15 @@ def sum_calls(recorder: Recorder, now: float, configs: Configs) -> CallTotals:
     """The figures of all operations. `now` by the clock of records."""
     tallies = recorder.tallies.values()
     seconds = [each.last(int(now)) for each in recorder.seconds.values()]
-    lately = sum(sum(calls) for calls, _ in seconds)
+    lately = [each.lately(int(now)) for each in recorder.seconds.values()]
+    whole = sum(number for number, _ in lately)
     p50_s, p95_s, p99_s = percentiles(tallies)
     return CallTotals(
         calls=sum(tally.count for tally in tallies),
         failed=sum(map(count_failures, tallies)),
-        lately=lately,
+        lately=sum(sum(calls) for calls, _ in seconds),
         rate=round(sum(sum(calls[-MINUTE_S:]) for calls, _ in seconds) / MINUTE_S, 2),
-        failed_ratio=sum(sum(failed) for _, failed in seconds) / lately if lately else None,
+        failed_ratio=sum(failed for _, failed in lately) / whole if whole else None,
         p50_s=p50_s,
         p95_s=p95_s,
         p99_s=p99_s,

@@ -108,8 +108,9 @@ class Counted:
 def row_of_server(status: UpstreamRow, counted: Counted) -> ServerRow:
     """A server with the figures of its operations."""
     tallies, seconds = counted.tallies.get(status.name, []), counted.recorder.seconds.get(status.name)
-    calls, failed = ([0] * SECONDS, [0] * SECONDS) if seconds is None else seconds.last(int(counted.now))
-    lately, number = sum(calls), sum(tally.count for tally in tallies)
+    calls = [0] * SECONDS if seconds is None else seconds.last(int(counted.now))[0]
+    number = sum(tally.count for tally in tallies)
+    whole, failed = (0, 0) if seconds is None else seconds.lately(int(counted.now))
     p50_s, p95_s, p99_s = counted.percentiles(status.name, number)
     is_slow = p95_s is not None and p95_s > limits.slow_from_s(is_local=status.transport == "stdio")
     row = ServerRow(
@@ -120,7 +121,7 @@ def row_of_server(status: UpstreamRow, counted: Counted) -> ServerRow:
         tokens=status.tokens,
         calls=number,
         failed=sum(map(count_failures, tallies)),
-        failed_ratio=sum(failed) / lately if lately else None,
+        failed_ratio=failed / whole if whole else None,
         rate=round(sum(calls[-MINUTE_S:]) / MINUTE_S, 2),
         p50_s=p50_s,
         p95_s=p95_s,
@@ -139,7 +140,7 @@ def row_of_server(status: UpstreamRow, counted: Counted) -> ServerRow:
         changed=status.changed,
         spark=draw(calls, int(counted.now)),
     )
-    health, why = _judge(status, row, fails=lately >= FEW and (row.failed_ratio or 0.0) > limits.TOOL_ERRORS)
+    health, why = _judge(status, row, fails=whole >= FEW and (row.failed_ratio or 0.0) > limits.TOOL_ERRORS)
     return structs.replace(row, health=health, why=why)
 
 

@@ -15,7 +15,7 @@ from hub.link.call_interface import NO_ARGUMENTS
 from hub.link.hub_errors import Executed
 from hub.link.log_context import log_about
 from hub.link.rate_limits import TokenBucket
-from hub.telemetry.ended import ASKED, CHARGED, ERROR, MAY_HAVE_RUN, NO_FAILURES, OK, Ended, strip_uri, sum_up
+from hub.telemetry.ended import ASKED, CANCELLED, CHARGED, ERROR, MAY_HAVE_RUN, NO_FAILURES, OK, Ended, strip_uri, sum_up
 from hub.telemetry.tally import BOUNDS_S, MAX_OUTCOMES, OTHER_OUTCOME, SECONDS, Histogram, Seconds, Tally
 from hub.wire.jsonrpc import Failure, Reply, Result
 from hub.wire.large_message_peeks import LARGE_BYTES
@@ -103,6 +103,8 @@ class Recorder(Stage):
         seconds.calls[second % SECONDS] += 1
         if result not in NO_FAILURES:
             seconds.failed[second % SECONDS] += 1
+        elif result == CANCELLED:
+            seconds.cancelled[second % SECONDS] += 1
 
         cached = host.is_cached
         ended = Ended(ref, now, took, key, name, who, result, executed, sent, size, transport, cached, is_task)

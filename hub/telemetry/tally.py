@@ -56,10 +56,10 @@ def histogram_of(outcomes: dict[str, Histogram], outcome: str) -> Histogram:
 class Seconds:
     """Operations of one upstream in each of the last `SECONDS` seconds."""
 
-    __slots__ = ("at", "calls", "failed")
+    __slots__ = ("at", "calls", "cancelled", "failed")
 
     def __init__(self) -> None:
-        self.calls, self.failed = [0] * SECONDS, [0] * SECONDS
+        self.calls, self.failed, self.cancelled = [0] * SECONDS, [0] * SECONDS, [0] * SECONDS
         """By second modulo `SECONDS`."""
         self.at = 0
         """The latest second, by the clock of `Ended`."""
@@ -67,7 +67,7 @@ class Seconds:
     def move(self, second: int) -> None:
         """Begin with this second, if it is a later one."""
         for each in range(max(self.at + 1, second - SECONDS + 1), second + 1):
-            self.calls[each % SECONDS] = self.failed[each % SECONDS] = 0
+            self.calls[each % SECONDS] = self.failed[each % SECONDS] = self.cancelled[each % SECONDS] = 0
         self.at = max(self.at, second)
 
     def last(self, second: int, number: int = SECONDS) -> tuple[list[int], list[int]]:
@@ -75,6 +75,11 @@ class Seconds:
         self.move(second)
         span = range(second - number + 1, second + 1)
         return [self.calls[each % SECONDS] for each in span], [self.failed[each % SECONDS] for each in span]
+
+    def lately(self, second: int) -> tuple[int, int]:
+        """Operations of all these seconds that were not cancelled, and failures among them."""
+        self.move(second)
+        return sum(self.calls) - sum(self.cancelled), sum(self.failed)
 
 
 class Use:

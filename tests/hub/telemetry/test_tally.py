@@ -26,8 +26,11 @@ def test_seconds_pass_and_are_forgotten():
     seconds.move(1_002)
     seconds.calls[1_002 % SECONDS] += 1
     seconds.failed[1_002 % SECONDS] += 1
+    seconds.cancelled[1_000 % SECONDS] += 2
     assert seconds.last(1_003, 4) == ([3, 0, 1, 0], [0, 0, 1, 0])
-    assert sum(seconds.last(1_000 + SECONDS)[0]) == 1
+    assert seconds.lately(1_003) == (2, 1)
+    assert seconds.lately(1_001 + SECONDS) == (1, 1)
+    assert sum(seconds.last(1_001 + SECONDS)[0]) == 1
     assert sum(seconds.last(10 * SECONDS)[0]) == 0
 
 

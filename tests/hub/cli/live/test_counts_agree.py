@@ -65,6 +65,7 @@ def test_all_that_shows_calls_agrees(tmp_path):
             assert (
                 (seen.totals.calls, seen.totals.failed) == (server.calls, server.failed) == (expected.total(), failed)
             )
+            assert server.failed_ratio == seen.totals.failed_ratio == failed / (server.calls - ENDS["hang"][1])
             assert (sum(seen.seconds.calls), sum(seen.seconds.failed)) == (server.calls, server.failed)
             assert sum(server.spark) == server.calls
         ends = hubd(hub, "audit", "query", "--json").stdout.splitlines()
