@@ -26,7 +26,7 @@ ENDS = {
     "echo": ("", GOOD),
     "wrong": ("tool_error", 5),
     "fail": ("-32000", 5),
-    "late": ("upstream_timeout", 5),
+    "late": ("upstream_timeout", 1),
     "hang": ("cancelled", 5),
     "die": ("upstream_lost", 1),
 }
