@@ -15,7 +15,18 @@ from hub.link.call_interface import NO_ARGUMENTS
 from hub.link.hub_errors import Executed
 from hub.link.log_context import log_about
 from hub.link.rate_limits import TokenBucket
-from hub.telemetry.ended import ASKED, CANCELLED, CHARGED, ERROR, MAY_HAVE_RUN, NO_FAILURES, OK, Ended, strip_uri, sum_up
+from hub.telemetry.ended import (
+    ASKED,
+    CANCELLED,
+    CHARGED,
+    ERROR,
+    MAY_HAVE_RUN,
+    NO_FAILURES,
+    OK,
+    Ended,
+    strip_uri,
+    sum_up,
+)
 from hub.telemetry.tally import BOUNDS_S, MAX_OUTCOMES, OTHER_OUTCOME, SECONDS, Histogram, Seconds, Tally
 from hub.wire.jsonrpc import Failure, Reply, Result
 from hub.wire.large_message_peeks import LARGE_BYTES
