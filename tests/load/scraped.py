@@ -58,6 +58,7 @@ def read_metrics(url: str, token: str) -> None:
 
     request = urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"})
     times = size = 0
+    print("ready", flush=True)  # noqa: T201
     while not select.select([sys.stdin], [], [], EVERY_S)[0]:
         with urllib.request.urlopen(request) as answer:
             size = len(answer.read())
@@ -72,6 +73,8 @@ def scraped(hub: Hub) -> Iterator[list[int]]:
     argv = [sys.executable, "-m", "tests.load.scraped", "read", url, hub.token or ""]
     found: list[int] = []
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
         try:
             yield found
         finally:
