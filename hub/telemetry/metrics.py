@@ -5,7 +5,7 @@ may pause between them; within a series nothing that is counted changes.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import accumulate, islice
 from typing import Final, Literal
 
 from msgspec import Struct
@@ -44,28 +44,21 @@ def write(families: Iterable[Family]) -> Iterator[bytes]:
         series, name = iter(family.series), family.name
         head = f"# HELP {name} {family.help}\n# TYPE {name} {family.kind}\n"
         while some := [*islice(series, SERIES)]:
-            lines = [
-                line for labels, value in filter(None, some) for line in _lines(family, _write_labels(labels), value)
-            ]
+            lines = [_write_series(family, _write_labels(labels), value) for labels, value in filter(None, some)]
             if lines:
                 lines, head = [head, *lines], ""
             yield "".join(lines).encode(errors="replace")
 
 
-def _lines(family: Family, labels: str, value: float | Histogram) -> Iterator[str]:
-    name = family.name
+def _write_series(family: Family, labels: str, value: float | Histogram) -> str:
+    name, own = family.name, f"{{{labels}}}" if labels else ""
     if not isinstance(value, Histogram):
-        yield f"{name}{{{labels}}} {_number(value)}\n" if labels else f"{name} {_number(value)}\n"
-        return
-    head, below = f'{name}_bucket{{{labels}{labels and ","}le="', 0
-    for count, (bound, text) in zip(value.buckets, _BOUNDS, strict=False):
-        below += count
-        if bound >= family.least_s:
-            yield f"{head}{text}{below}\n"
-    yield f'{head}+Inf"}} {value.count}\n'
-    own = f"{{{labels}}}" if labels else ""
-    yield f"{name}_sum{own} {_number(value.total_s)}\n"
-    yield f"{name}_count{own} {value.count}\n"
+        return f"{name}{own} {_number(value)}\n"
+    head = f'{name}_bucket{{{labels}{labels and ","}le="'
+    counts = zip(_BOUNDS, accumulate(value.buckets), strict=False)
+    lines = [f"{text}{count}\n" for (bound, text), count in counts if bound >= family.least_s]
+    rest = f'+Inf"}} {value.count}\n{name}_sum{own} {_number(value.total_s)}\n{name}_count{own} {value.count}\n'
+    return f"{head}{head.join((*lines, rest))}"
 
 
 def _write_labels(labels: Labels) -> str:
