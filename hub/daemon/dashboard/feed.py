@@ -12,6 +12,7 @@ import trio
 from msgspec import Raw, json
 
 from hub.app import WALL
+from hub.calls.dropped import DROPPED
 from hub.control.server import to_json
 from hub.daemon.dashboard.guard import HEADERS, refusal
 from hub.daemon.dashboard.inbox import Inbox
@@ -48,6 +49,7 @@ class OpenPage:
         """Tell the page of something, or count it as lost."""
         if self._response.queued_bytes > ROOM:
             self._lost += 1
+            DROPPED["event"] += 1
             self._shown = {}
             return
         lost, self._lost = self._lost, 0
