@@ -40,7 +40,6 @@ OTHERS = {
     "cache/redis/coherence_link.py": {"connection.subscribe"},
     "hub/cli/service.py": {"systemd_units.call"},
     "hub/cli/setup/start_hub.py": {"systemd_units.call"},
-    "hub/daemon/dashboard/routes.py": {"details.call"},
     "hub/daemon/sign_in_requests.py": {"self._parts.sign_ins.begin"},
     "hub/routing/stages.py": {"self._usage.begin"},
     "hub/telemetry/tracing.py": {"self._tracing.begin"},
