@@ -263,7 +263,7 @@ class ManagedUpstream:
     async def wait_ready(self, exchange: Exchange) -> None:
         """Wait until there is a session for calls of `exchange`, and nobody has to sign in for its lists. Raises
         HubError: as `call`."""
-        upstream = self._last
+        upstream = self.newest
         try:
             if upstream.pool.find(exchange.caller, claims=False) is None:
                 await upstream.selector.wait(exchange)
@@ -289,10 +289,10 @@ class ManagedUpstream:
 
     def is_subscribed(self, uri: str, subscriber: ResourceSubscriber) -> bool:
         """True if `subscription` succeeded, and `unsubscribe` did not follow."""
-        return self._last.host_subscriptions.is_held(uri, subscriber)
+        return self.newest.host_subscriptions.is_held(uri, subscriber)
 
     def unsubscribe(self, uri: str, subscriber: ResourceSubscriber) -> None:
-        self._last.host_subscriptions.unsubscribe(uri, subscriber)
+        self.newest.host_subscriptions.unsubscribe(uri, subscriber)
 
     # --- what hosts do ------------------------------------------------------------------------------------------------
 
@@ -464,8 +464,9 @@ class ManagedUpstream:
             self.successor.availability.waits_for = ""
 
     @property
-    def _last(self) -> "ManagedUpstream":
-        return self if self.successor is None else self.successor._last
+    def newest(self) -> "ManagedUpstream":
+        """The upstream itself, or the last of those that have replaced it: where calls go now."""
+        return self if self.successor is None else self.successor.newest
 
     # --- for status ---------------------------------------------------------------------------------------------------
 

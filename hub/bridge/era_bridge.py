@@ -180,7 +180,9 @@ class EraBridge:
         requests = input_requests(questions, crossing.exchange.caller, crossing.offered)
         asked = admit(upstream, questions, asked)
         kept = {"k": kinds_of(questions), "n": asked} | ({} if state is None else {"s": state})
-        return input_required(requests or None, self._states.seal(RELAY, crossing.binding, kept, ttl_s=RELAY_TTL_S))
+        agreed = bool(crossing.first.agreed)  # this hub alone knows whether the yes was used
+        sealed = self._states.seal(RELAY, crossing.binding, kept, ttl_s=RELAY_TTL_S, here=agreed)
+        return input_required(requests or None, sealed)
 
     def _may_begin_again(self, crossing: Crossing) -> bool:
         """True if an operation that cannot go on may be repeated without asking: reads may, tool calls if the setting

@@ -432,6 +432,27 @@ async def test_a_state_behind_the_yes_spares_it_once(autojump_clock):
         assert set((await host.ask("tools/call", retry))["result"]["inputRequests"]) == {"hub-approval"}
 
 
+@pytest.mark.covers("POL-22")
+async def test_a_state_behind_the_yes_spares_it_in_this_run_only(autojump_clock):
+    """For the next run does not know that it was brought back."""
+    pair, state = Pair("MM", "http"), ""
+    form = {"mode": "form", "message": "Name?", "requestedSchema": {"type": "object", "properties": {}}}
+    for run in (1, 2):
+        fake = pair.fake()
+        fake.on["tools/call"] = pair.asks({"q": ("elicitation/create", form)}, lambda found: {"content": []})
+        async with asking(pair, {"db": fake}) as (house, _):
+            host = answering(await pair.host(house, capabilities=FORMS), YES)
+            params = {"name": "db__echo", "arguments": {}}
+            if run == 1:
+                asked = (await host.ask("tools/call", params))["result"]
+                relayed = (await host.ask("tools/call", await host.fulfil(params, asked)))["result"]
+                state = relayed["requestState"]
+            retry = {**params, "requestState": state, "inputResponses": {"q": {"action": "decline"}}}
+            result = (await host.ask("tools/call", retry))["result"]
+            assert result["resultType"] == ("complete" if run == 1 else "input_required")
+            assert run == 1 or set(result["inputRequests"]) == {"hub-approval"}
+
+
 @pytest.mark.covers("POL-11")
 async def test_what_other_rules_deny_is_asked_no_more(pair: Pair, autojump_clock):
     fake, _ = counting(pair)
@@ -441,6 +462,52 @@ async def test_what_other_rules_deny_is_asked_no_more(pair: Pair, autojump_clock
         assert (await listed(house)).requests == ()
         with pytest.raises(HubError, match="no request"):
             await people(house).approval_give(id)
+
+
+async def change_program(house, fake):
+    """Have another program run as `db`."""
+    upstreams = {"db": structs.replace(house.hub.config.upstreams["db"], args=("--other",))}
+    config = structs.replace(house.hub.config, upstreams=upstreams)
+    await house.hub.prepare(config)
+    house.hub.apply(config)
+    await trio.sleep(1)
+
+
+async def change_definition(house, fake):
+    """Have the tool of `db` do something else."""
+    fake.lists["tools"][0]["description"] = "It does something else now."
+    await fake.conversation.tell("notifications/tools/list_changed")
+    await trio.sleep(1)
+
+
+@pytest.mark.covers("POL-22", "POL-25")
+async def test_a_yes_to_one_program_is_none_to_another(pair: Pair, autojump_clock):
+    fake, calls = counting(pair)
+    async with asking(pair, {"db": fake}) as (house, host):
+        id = failure_of(await host.call("db__echo"))["request"]
+        await people(house).approval_give(id)
+        await change_program(house, fake)
+        assert failure_of(await host.call("db__echo"))["request"] != id
+        assert calls == []
+
+
+@pytest.mark.covers("POL-22")
+@pytest.mark.parametrize("change", [change_program, change_definition])
+async def test_what_changes_while_a_person_reads_is_asked_about_anew(pair: Pair, change, autojump_clock):
+    fake, calls = counting(pair)
+    async with asking(pair, {"db": fake}) as (house, _):
+        host = await pair.host(house, capabilities=FORMS)
+
+        async def read(params):
+            if len(host.asked) == 1:
+                assert calls == []
+                await change(house, fake)
+            return YES
+
+        host.on["elicitation/create"] = read
+        assert text_of(await host.call("db__echo")) == "call 1"
+        first, second = [each["params"]["message"] for each in host.asked]
+        assert ("which is db --other" in second) == (first != second) == (change is change_program)
 
 
 @pytest.mark.covers("POL-28")

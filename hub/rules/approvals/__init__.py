@@ -11,6 +11,6 @@ asked, and the limits of how much), `grants` (what a person has agreed to for lo
     any other               `hubd approvals -f`, where somebody watches         the call waits a little
                             `hubd approve`, once the model has said so          refused; a later equal call goes on
 
-What always holds: nothing goes upstream before the yes, and a deny of a rule beats it; a yes is for the arguments that
-were shown, or for a definition that has not changed since.
+What always holds: nothing goes upstream before the yes, and a deny of a rule beats it; a yes is for the
+program and the definition that were shown, and, if for one call only, for its arguments.
 """

@@ -5,10 +5,10 @@ time is an argument.
             -> no                                               -> gone when a call has heard of it
             -> nothing for `ttl_s`                              -> gone
 
-Equal requests join: those of one program for the same thing with the same arguments. The limits are those of one
-program, so that no other has less for it: `MAX_OPEN` questions that it shows at a time, `MAX_WAITING` calls that wait,
-`MAX_KEPT` requests, and `NEW_PER_MINUTE` new ones. Whoever said no to a tool `MAX_DECLINES` times within `DECLINE_S` is
-not asked about it for as long again.
+Equal requests join: those of one program for the same thing of the same server with the same arguments. The limits are
+those of one program, so that no other has less for it: `MAX_OPEN` questions that it shows at a time, `MAX_WAITING`
+calls that wait, `MAX_KEPT` requests, and `NEW_PER_MINUTE` new ones. Whoever said no to a tool `MAX_DECLINES` times
+within `DECLINE_S` is not asked about it for as long again.
 """
 
 import secrets
@@ -96,6 +96,11 @@ class Wish(Struct, frozen=True):
     says: tuple[str, ...] = ()
     """As in `Verdict`; of no rule, the name of what asks."""
 
+    @property
+    def key(self) -> tuple[Subject, str, str]:
+        """The same for wishes to which one yes is good: for this thing as it is now, with these arguments, there."""
+        return self.subject, self.digest, self.runs
+
 
 class ApprovalRequest(Struct, eq=False):
     """One wish, or several equal ones, that a person is to decide on."""
@@ -124,7 +129,7 @@ class Requests:
     def __init__(self, is_used: Callable[[str], bool] = lambda id: False) -> None:
         self._is_used = is_used
         self._by_id: dict[str, ApprovalRequest] = {}
-        self._by_wish: dict[tuple[Subject, str], ApprovalRequest] = {}
+        self._by_wish: dict[tuple[Subject, str, str], ApprovalRequest] = {}
         self._new: BoundedDict[Identity, TokenBucket] = BoundedDict(MAX_KNOWN)
         self._declined: BoundedDict[Subject, deque[float]] = BoundedDict(MAX_KNOWN)
         self._unasked: BoundedDict[Subject, float] = BoundedDict(MAX_KNOWN)
@@ -147,7 +152,7 @@ class Requests:
             Overloaded: there are too many new ones.
         """
         self._forget_old(now)
-        if (found := self._by_wish.get((wish.subject, wish.digest))) is not None:
+        if (found := self._by_wish.get(wish.key)) is not None:
             found.wish = wish
             return found
         counts = Counter(each.wish.subject.identity for each in self._by_id.values())
@@ -160,15 +165,14 @@ class Requests:
         if len(self._by_id) >= MAX_REQUESTS:
             self.drop(max(self._by_id.values(), key=lambda each: counts[each.wish.subject.identity]))
         request = ApprovalRequest(self.new_id(), wish, now, now + ttl_s, states=BoundedDict(MAX_STATES))
-        self._by_id[request.id] = self._by_wish[wish.subject, wish.digest] = request
+        self._by_id[request.id] = self._by_wish[wish.key] = request
         return request
 
     def drop(self, request: ApprovalRequest) -> None:
         """Forget a request; calls that wait for it still know it."""
         self._by_id.pop(request.id, None)
-        key = request.wish.subject, request.wish.digest
-        if self._by_wish.get(key) is request:
-            del self._by_wish[key]
+        if self._by_wish.get(request.wish.key) is request:
+            del self._by_wish[request.wish.key]
 
     def may_show(self, request: ApprovalRequest) -> bool:
         """True if its program may show it to its user now. One that it shows already, to a host that comes back with

@@ -10,6 +10,7 @@ from time import perf_counter
 from typing import Final, NamedTuple
 
 import trio
+from msgspec import structs
 
 from hub.bridge.era_bridge import RELAY
 from hub.bridge.request_state import (
@@ -30,7 +31,6 @@ from hub.link.call_interface import Interim
 from hub.rules.approvals.approvals import Approvals
 from hub.rules.approvals.question_form import Decision, form, read_answer
 from hub.rules.approvals.requests import ApprovalRequest, Wish
-from hub.rules.policy.verdict import Verdict
 from hub.wire.jsonrpc import peek_str, raw
 from hub.wire.mcp import ELICIT, MODERN, Era
 from hub.wire.questions.askable_questions import Question
@@ -85,12 +85,21 @@ class SealedQuestions:
             raise BadState(AT_ANOTHER_HUB)
         return state
 
-    def spares(self, state: RequestState, intent: Intent, verdict: Verdict, wish: Wish) -> bool:
+    def note_yes(self, intent: Intent, wish: Wish) -> Intent:
+        """An intent whose states of other stages say that they were made behind a yes to a wish."""
+        return structs.replace(intent, first=intent.first._replace(agreed=self._agreement(wish)))
+
+    def _agreement(self, wish: Wish) -> str:
+        """What a yes is to: the rules by which people are asked, and the thing as it is now. No other run of the hub
+        knows which states were spent, so it has none of these."""
+        return sha256(repr((self._run, wish.says, wish.subject.definition, wish.runs)).encode()).hexdigest()[:16]
+
+    def spares(self, state: RequestState, intent: Intent, wish: Wish) -> bool:
         """True if a state spares the question: its call runs already, or it was made behind a yes to what is asked, or
         that is agreed to anyway. One that has the upstream called anew does so once."""
         if state.mode not in (RELAY, AGAIN):
             return state.mode != ASK
-        if state.binding.first.agreed != digest_of_rules(verdict) and not self._approvals.grants.covers(wish):
+        if state.binding.first.agreed != self._agreement(wish) and not self._approvals.grants.covers(wish):
             return False
         key = sha256((state_of(intent.request) or "").encode()).digest()
         if key in self._spent:
@@ -106,7 +115,7 @@ class SealedQuestions:
         request = self._approvals.requests.find(id, trio.current_time()) if run == self._run else None
         if state.expired or request is None or number not in request.states:
             return None
-        if (request.wish.subject, request.wish.digest) != (wish.subject, wish.digest):
+        if request.wish.key != wish.key:
             return None
         decision: Decision | None = None
         if (answer := answers_of(intent.request).get(KEY)) is not None:
@@ -114,11 +123,6 @@ class SealedQuestions:
             decision = read_answer(checked, self._approvals.offers(wish))
         del request.states[number]
         return BroughtBack(request, int(bytes(members["n"])), decision)
-
-
-def digest_of_rules(verdict: Verdict) -> str:
-    """What a yes is to: the rules by which people are asked."""
-    return sha256(repr(verdict.says or verdict.rule).encode()).hexdigest()[:16]
 
 
 def brings_state(intent: Intent) -> bool:

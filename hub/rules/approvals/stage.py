@@ -7,7 +7,8 @@
     somebody watches                      the call waits for a while
     else                                  refused; the model is told of the request
 
-After a wait the rules are asked once more. States of other stages that were made behind a yes say to what: a retry that
+After a wait the rules are asked once more, and so is the person, if the tool or its server is not what was shown any
+more. States of other stages that were made behind a yes say to what: a retry that
 brings one goes on, and never begins its call anew there, since nobody has agreed to that. One of before there was such
 a rule is asked about as a new call.
 """
@@ -29,7 +30,7 @@ from hub.rules.approvals.approvals import Approvals, approval_error, decline_err
 from hub.rules.approvals.grants import Grants
 from hub.rules.approvals.question_form import Decision, form, read_answer
 from hub.rules.approvals.requests import ApprovalRequest, Wish
-from hub.rules.approvals.sealed_questions import BroughtBack, SealedQuestions, brings_state, digest_of_rules
+from hub.rules.approvals.sealed_questions import BroughtBack, SealedQuestions, brings_state
 from hub.rules.approvals.wishes import MAX_ASKED_BYTES, VERBS, first_attempt, subject_of, wish_of
 from hub.rules.policy.judge import Judge, Note
 from hub.rules.policy.verdict import Effect, Verdict
@@ -109,7 +110,7 @@ class Ask(Stage):
             asked = await self._ask(intent, verdict)
             if not isinstance(asked, Intent):
                 return asked
-            intent = structs.replace(asked, first=asked.first._replace(agreed=digest_of_rules(verdict)))
+            intent = asked
             verdict = self._judge_call(intent)
         if verdict.effect is Effect.DENY:
             raise CallDenied.because(verdict.reason, intent.target.upstream.name)
@@ -125,10 +126,14 @@ class Ask(Stage):
         if state is not None:
             first = structs.replace(first, first=state.binding.first)
         wish = wish_of(first, verdict, self._common)
-        if state is not None and self._sealed.spares(state, intent, verdict, wish):
-            return structs.replace(intent, begins_again=False)
+        if state is not None and self._sealed.spares(state, intent, wish):
+            return self._sealed.note_yes(structs.replace(intent, begins_again=False), wish)
         back = None if state is None else self._sealed.read(state, intent, wish)
-        asked = await self._decide(first, wish, back)
+        while isinstance(asked := await self._decide(first, wish, back), Intent):
+            await self.approvals.grants.save()
+            shown, wish, back = wish, wish_of(first, verdict, self._common), None
+            if wish.key == shown.key or self._is_over(first):  # else the server is another by now
+                return self._sealed.note_yes(asked, wish)
         await self.approvals.grants.save()
         return asked
 

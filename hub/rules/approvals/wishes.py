@@ -63,7 +63,8 @@ def subject_of(intent: Intent) -> Subject:
 def wish_of(intent: Intent, verdict: Verdict, common: CommonSecrets) -> Wish:
     """The wish behind an intent that the rules of `verdict` ask about. `common`: secrets that nobody is shown."""
     target, params, caller = intent.target, intent.operation.params, intent.host.caller
-    upstream, config, subject = target.upstream, target.upstream.config, subject_of(intent)
+    upstream, subject = target.upstream.newest, subject_of(intent)
+    config = upstream.config
     entry = upstream.snapshot.find(_kind(intent), subject.original)
     if entry is not None:
         definition = hash_of(key_of(_kind(intent), subject.original), entry.fields)
