@@ -2,11 +2,14 @@
 
 import json
 import time
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 
 import pytest
+import trio
+import trio.testing
+from msgspec import structs
 
-from config.security_settings import ElicitationBudget, HookConfig, PolicyConfig
+from config.security_settings import ConditionalRule, ElicitationBudget, HookConfig, PolicyConfig
 from config.settings import AuditConfig
 from hub.rules.audit.files import AuditFiles, logs_in
 from hub.rules.audit.writer import Audit
@@ -88,6 +91,57 @@ async def test_what_a_hook_decides_and_what_it_rewrites_in_vain(pair: Pair, tmp_
     assert not calls
     assert (hook["k"], hook["hook"], hook["decision"]) == ("hook", "dlp", "deny")
     assert len(hook["ref"]) == 8
+
+
+@pytest.mark.covers("AUD-01", "POL-15", "POL-42")
+async def test_what_rules_deny_of_what_a_hook_rewrites(pair: Pair, tmp_path, monkeypatch, autojump_clock):
+    fake, calls = counting(pair)
+
+    async def ask(hook, message, event, asker):
+        return Opinion(rewritten=b'{"path":"/etc"}')
+
+    monkeypatch.setattr("hub.rules.hooks.run.Hook.ask", ask)
+    hooks = (HookConfig(name="dlp", on="before", match=("*",), command=("check",), may=("rewrite",)),)
+    rule = ConditionalRule(effect="deny", match=("db__echo",), when='args.path == "/etc"')
+    policy = PolicyConfig(rules=(rule,))
+    async with written(pair, tmp_path, {"db": fake}, hooks=hooks, policy=policy) as (_, host, read):
+        assert failure_of(await host.call("db__echo", {"path": "/notes"}))["hub"] == "denied"
+        [refuse] = await read()
+    assert not calls
+    assert (refuse["k"], refuse["name"], refuse["rule"]) == ("refuse", "db__echo", "rules[0]")
+
+
+@pytest.mark.covers("AUD-01", "POL-29")
+async def test_what_nobody_is_asked_about_is_a_refusal(pair: Pair, tmp_path, autojump_clock):
+    fake, calls = counting(pair)
+    async with written(pair, tmp_path, {"db": fake}, policy=PolicyConfig(ask=("*",))) as (_, host, read):
+        assert failure_of(await host.call("db__echo", {"a": "x" * 70_000}))["hub"] == "denied"
+        for number in range(11):
+            failure = failure_of(await host.call("db__echo", {"a": number}))
+        assert failure["hub"] == "overloaded"
+        large, *asks, many = await read()
+    assert not calls
+    assert [record["k"] for record in asks] == ["ask"] * 10
+    assert [(record["k"], record["rule"], record["why"]) for record in (large, many)] == [
+        ("refuse", "ask[0]", "too large to be looked through"),
+        ("refuse", "ask[0]", "too many wait for a person"),
+    ]
+
+
+@pytest.mark.covers("AUD-01", "POL-11")
+async def test_a_deny_that_comes_while_a_call_waits_is_a_refusal(pair: Pair, tmp_path, autojump_clock):
+    fake, calls = counting(pair)
+    async with written(pair, tmp_path, {"db": fake}, policy=PolicyConfig(ask=("*",))) as (house, host, read):
+        async with aclosing(people(house).approvals(follow=True)) as watching:
+            await anext(watching)
+            question = await host.start("tools/call", {"name": "db__echo", "arguments": {}})
+            await trio.testing.wait_all_tasks_blocked()
+            house.hub.apply(structs.replace(house.hub.config, policy=PolicyConfig(deny=("db__*",))))
+            assert failure_of((await question.wait())["result"])["hub"] == "denied"
+        ask, refuse = [record for record in await read() if record["k"] != "config"]
+    assert not calls
+    assert (ask["k"], refuse["k"], refuse["rule"]) == ("ask", "refuse", "deny[0]")
+    assert ask["ref"] == refuse["ref"]
 
 
 @pytest.mark.covers("AUD-01", "POL-56")

@@ -25,7 +25,7 @@ from config.settings import HubConfig
 from hub.bridge.input_rounds import MAX_ROUNDS
 from hub.bridge.request_state import NO_ROUND, BadState, RequestStates
 from hub.calls.chain import WAIT, Intent, Next, Stage, Wait
-from hub.link.hub_errors import CallDenied
+from hub.link.hub_errors import CallDenied, Overloaded
 from hub.rules.approvals.approvals import Approvals, approval_error, decline_error
 from hub.rules.approvals.grants import Grants
 from hub.rules.approvals.question_form import Decision, form, read_answer
@@ -113,6 +113,7 @@ class Ask(Stage):
             intent = asked
             verdict = self._judge_call(intent)
         if verdict.effect is Effect.DENY:
+            self._judge.note_denial(intent, verdict)
             raise CallDenied.because(verdict.reason, intent.target.upstream.name)
         return await next(intent)
 
@@ -146,11 +147,16 @@ class Ask(Stage):
             return intent
         await approvals.grants.save()  # one may have ended
         if wish.is_too_large:
+            approvals.write_down("refuse", wish, why="too large to be looked through")
             raise CallDenied(TOO_LARGE, upstream=wish.subject.upstream)
         if requests.is_unasked(wish.subject, trio.current_time()):
             approvals.write_down("refuse", wish)
             raise decline_error(wish)
-        request = requests.join(wish, trio.current_time(), approvals.config.ttl_s)
+        try:
+            request = requests.join(wish, trio.current_time(), approvals.config.ttl_s)
+        except Overloaded:
+            approvals.write_down("refuse", wish, why="too many wait for a person")
+            raise
         own = self._first_round(intent.ref, perf_counter() - intent.began)
         if request.first is NO_ROUND:  # it is new
             request.first = own

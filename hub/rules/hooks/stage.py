@@ -140,6 +140,7 @@ class HookCalls(Stage):
             intent = structs.replace(intent, operation=self._check(intent))
             verdict = self._judge.judge_arguments(intent)
             if verdict.effect is Effect.DENY:
+                self._judge.note_denial(intent, verdict)
                 raise CallDenied.because(verdict.reason, upstream)
         if opinion.decision == "ask":
             self._write_down(hook, intent, "ask")

@@ -31,7 +31,7 @@ class Gate(Stage):
         if known.verdict.effect is not Effect.DENY and not known.is_open and judge.legs is None:
             return None
         if known.is_hidden:
-            judge.note("refuse", **intent.facts(), rule=known.verdict.rule)
+            judge.note_denial(intent, known.verdict)
             return _unknown(intent)
         if known.scopes:
             issuer = f"{intent.host.caller.rights.issuer}/"
@@ -42,7 +42,7 @@ class Gate(Stage):
         verdict = judge.judge_arguments(intent)
         if verdict.effect is not Effect.DENY:
             return None
-        judge.note("refuse", **intent.facts(), rule=verdict.rule, **({"why": verdict.why} if verdict.why else {}))
+        judge.note_denial(intent, verdict)
         return self._refuse(CallDenied.because(verdict.reason, intent.target.upstream.name), intent)
 
 

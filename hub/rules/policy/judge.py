@@ -341,6 +341,10 @@ class Judge:
                 verdict = Verdict(Effect.DENY, error.rule, text, why=str(error))
         return self._with_legs(verdict, caller.tenant, target)
 
+    def note_denial(self, intent: "Intent", verdict: Verdict) -> None:
+        """Write down that rules deny an intent."""
+        self.note("refuse", **intent.facts(), rule=verdict.rule, **({"why": verdict.why} if verdict.why else {}))
+
     def judge_open(self, known: Judgement, route: Route, identity: Identity, arguments: Raw | None) -> Verdict:
         """The verdict about a call whose arguments count. Raises CannotJudge: there is none, which is a deny."""
         book, rule = self.book, "arguments"
