@@ -46,6 +46,11 @@ def tell_nobody(message: bytes, *, vital: bool = False) -> None:
     """A `Send` for work of the hub's own, of which no host hears."""
 
 
+def refuse_none(question: Question) -> Failure | None:
+    """All answers may go to the upstream."""
+    return None
+
+
 class HostSession(Protocol):
     """A host that can be sent notifications of no request: `hub.downstream.host_conversations.Host` is one."""
 
@@ -116,6 +121,7 @@ class HostExchange:
         "named",
         "passage",
         "ref",
+        "refuse_answers",
         "reported_at",
         "send",
         "view",
@@ -150,6 +156,8 @@ class HostExchange:
         """It asks for something that there is, and passes stages, one of which makes a record of it."""
         self.lacking: Missing | None = None
         """Capabilities that questions needed, and that a modern host did not declare; None: there were none."""
+        self.refuse_answers: Callable[[Question], Failure | None] = refuse_none
+        """The refusal of an answer that the host gives meanwhile; None: the upstream may have it."""
         self._token = progress_token
         self.wants_progress = progress_token is not None
         """The host asked for it."""
@@ -247,7 +255,8 @@ class HostExchange:
             self._has_asked = True
             began, reply = perf_counter(), None
             try:
-                reply = await self.host.ask(question, self._say)
+                reply = self.refuse_answers(question) or await self.host.ask(question, self._say)
+                reply = self.refuse_answers(question) or reply
                 return reply
             finally:
                 if self._hear_question is not None:

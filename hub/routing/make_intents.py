@@ -12,6 +12,7 @@ from typing import Final
 import trio
 from msgspec import Raw, Struct, structs
 
+from hub.bridge.request_state import NO_ROUND
 from hub.bridge.tasks.messages import TaskTicket
 from hub.bridge.tasks.polled_tasks import Viewer
 from hub.calls.chain import Intent, Section, Target, go_through
@@ -21,15 +22,18 @@ from hub.catalog.embedded_uris import LARGE_BYTES, untag_arguments
 from hub.catalog.search.meta_tools import CALL_READ_ONLY_TOOL, CALLS, BadMetaCall
 from hub.catalog.upstream_entries import Route
 from hub.link.call_interface import NOTHING, Call, Operation
+from hub.link.hub_errors import CallDenied
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.own_tools import OwnTools, not_for_reading, refuse, unwrap
 from hub.routing.pass_through_stages import call_upstream
 from hub.routing.replies_for_hosts import NO_COMPLETION, HostReplies
 from hub.routing.resolve import Resolver
 from hub.routing.stages import Chains
+from hub.rules.policy.judge import LEGS
+from hub.rules.policy.verdict import Effect
 from hub.wire.errors_for_hosts import NO_REFERENCE, NOUNS, resource_not_found, unknown_name
 from hub.wire.jsonrpc import Failure, Reply, Request, peek_object, peek_str, raw
-from hub.wire.mcp import COMPLETE, INVALID_PARAMS, L1, PROMPTS_GET, SUBSCRIBE, TASKS_GET, TOOLS_CALL, Kind
+from hub.wire.mcp import COMPLETE, INVALID_PARAMS, L1, PROMPTS_GET, SUBSCRIBE, TASKS_GET, TASKS_UPDATE, TOOLS_CALL, Kind
 from hub.wire.modern_metadata import drop_lookalikes, split_params
 from upstreams.subscriptions.subscription import ResourceSubscriber
 
@@ -139,6 +143,19 @@ class Intents:
         """The way of requests about the task of a ticket."""
         intent = self._about_task(ticket, viewer)
         return partial(intent.send, partial(go_through, intent.target.chain.outer, call_upstream))
+
+    def check_answers(self, ticket: TaskTicket, viewer: Viewer) -> None:
+        """Raises CallDenied: the task of a ticket may have no answers of this host, by the rules of now."""
+        judge, ask = self._live.judge, self._chains.asking.get(ticket.upstream)
+        intent = self._about_task(ticket, viewer)
+        verdict = judge.judge(viewer.caller, viewer.view, intent.target)
+        if verdict.rule != LEGS:  # the call that began the task was judged
+            return
+        update, first = Request(0, TASKS_UPDATE, {}), NO_ROUND._replace(agreed=ticket.agreed)
+        intent = structs.replace(intent, request=update, first=first)
+        if verdict.effect is Effect.DENY or ask is None or ask.admits(intent) is not None:  # nobody is asked in between
+            judge.note_denial(intent, verdict)
+            raise CallDenied.because(verdict.reason, ticket.upstream)
 
     def may_follow(self, ticket: TaskTicket, viewer: Viewer) -> bool:
         """True if a host may hear of the task of a ticket, by the stages of now."""

@@ -9,7 +9,11 @@ from msgspec import structs
 
 from config.security_settings import ConditionalRule, PolicyConfig, Profile
 from hub.link.call_interface import Identity
+from hub.wire.mcp import L4, MODERN
 from tests.journeys.pairs import Pair
+from tests.journeys.test_journey_tasks import EXTENSION, TaskServer, asking, begin, look
+from tests.support.fakes import FakeUpstream
+from tests.support.house import a_house
 from upstreams.subscriptions.subscription import LINGER_S
 
 CURSOR, OTHER = Identity("alice", "cursor"), Identity("alice", "other")
@@ -308,6 +312,61 @@ async def test_the_third_leg_is_denied_and_hosts_never_mix(pair, autojump_clock)
         assert (await host.call("mail__go"))["isError"]
         assert not (await cursor.call("mail__go")).get("isError")
     assert called(fakes["mail"]) == ["go", "go", "go"]
+
+
+STOLEN = {"action": "accept", "content": {"name": "STOLEN"}}
+
+
+@pytest.mark.covers("POL-62")
+@pytest.mark.parametrize("trifecta", ["deny", "ask"])
+async def test_nothing_is_answered_to_an_outward_call_that_runs_already(pair, trifecta, autojump_clock):
+    fakes = {"files": pair.fake(tools=["go"]), "mail": pair.fake(tools=["go"])}
+    form = {"mode": "form", "message": "Name?", "requestedSchema": {"type": "object", "properties": {}}}
+    fakes["mail"].on["tools/call"] = pair.asks({"q": ("elicitation/create", form)}, lambda found: {"content": []})
+    flows = {"files": ("private", "untrusted"), "mail": ("outward",)}
+    more = {name: {"flow": flow, "session_mode": "per_host"} for name, flow in flows.items()}
+    async with pair.house(fakes, upstreams=more, policy=PolicyConfig(trifecta=trifecta)) as (house, _):
+        host = await pair.host(house, capabilities={"elicitation": {}})
+
+        async def answer(params):
+            if params["message"].startswith("hubd: "):
+                return {"action": "decline"}
+            await host.call("files__go")
+            return STOLEN
+
+        host.on["elicitation/create"] = answer
+        result = await host.call("mail__go")
+        assert pair.from_legacy or result["isError"]
+        assert len(host.asked) == (2 if trifecta == "ask" and not pair.from_legacy else 1)
+        await trio.sleep(house.hub.config.park_ttl_s)
+        for conversation in fakes["mail"].conversations:
+            assert "STOLEN" not in json.dumps(conversation.received)
+
+
+@pytest.mark.covers("POL-62")
+@pytest.mark.parametrize("version", [L4, MODERN])
+@pytest.mark.parametrize("trifecta", ["deny", "ask"])
+async def test_an_outward_task_is_answered_only_behind_a_yes_to_all_three_legs(version, trifecta, autojump_clock):
+    fakes = {"files": TaskServer(version, asking), "web": FakeUpstream(tools=["go"])}
+    more = {"files": {"flow": ("outward",)}, "web": {"flow": ("private", "untrusted")}}
+    async with a_house(fakes, upstreams=more, policy=PolicyConfig(trifecta=trifecta)) as house:
+        host = await house.host("http", MODERN, capabilities={**EXTENSION, "elicitation": {"form": {}}})
+        ids = [await begin(host)]
+        await host.call("web__go")
+        if trifecta == "ask":
+            host.on["elicitation/create"] = lambda params: {"action": "accept", "content": {"decision": "once"}}
+            ids.append(await begin(host))
+        await trio.sleep(4)
+        for id in ids:
+            ((key, _),) = (await look(host, id))["inputRequests"].items()
+            update = await host.ask("tasks/update", {"taskId": id, "inputResponses": {key: STOLEN}})
+            assert ("error" in update) == (id == ids[0])
+            if id == ids[0]:
+                assert update["error"]["data"]["hub"] == "denied"
+                await host.result("tasks/cancel", {"taskId": id})
+            await trio.sleep(9)
+        said = [json.dumps(conversation.received) for conversation in fakes["files"].conversations]
+        assert "".join(said).count("STOLEN") == len(ids) - 1
 
 
 LEAKY = {"mail": ("private", "untrusted"), "web": ("outward",)}

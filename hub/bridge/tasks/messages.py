@@ -220,10 +220,10 @@ def requires_task(fields: Mapping[str, Raw]) -> bool:
     return execution is not None and peek_str(peek_object(execution).get("taskSupport")) == "required"
 
 
-_TICKET = ("upstream", "principal", "task", "tool", "version", "session", "created", "run", "exposed")
+_TICKET = ("upstream", "principal", "task", "tool", "version", "session", "created", "run", "exposed", "agreed")
 
 
-class TaskTicket(Struct, frozen=True, rename=dict(zip(_TICKET, "uptnvscre", strict=True))):
+class TaskTicket(Struct, frozen=True, rename=dict(zip(_TICKET, "uptnvscrea", strict=True))):
     """Sealed content of the task id that a host gets. It is written with short names, which keep the id short."""
 
     upstream: str
@@ -240,6 +240,8 @@ class TaskTicket(Struct, frozen=True, rename=dict(zip(_TICKET, "uptnvscre", stri
     """The run of the hub that has that session, if there are others beside it."""
     exposed: str = ""
     """The name by which the host called the tool; "": an earlier hub did not say."""
+    agreed: str = ""
+    """As in `FirstRound`."""
 
 
 write_ticket = msgspec.json.Encoder().encode

@@ -57,6 +57,9 @@ class TaskDoors(Protocol):
     def call_about_task(self, ticket: TaskTicket, viewer: Viewer) -> Call:
         """The way of requests about the task of a ticket."""
 
+    def check_answers(self, ticket: TaskTicket, viewer: Viewer) -> None:
+        """Raises CallDenied: the task of a ticket may have no answers of this host, by the rules of now."""
+
     def may_follow(self, ticket: TaskTicket, viewer: Viewer) -> bool:
         """True if a host may hear of the task of a ticket, by the stages of now."""
 
@@ -98,12 +101,13 @@ class TaskHandles:
         """Start what outlives requests of hosts there from now on; None: start no more."""
         self.nursery = nursery
 
-    def create_handle(self, client: TaskClient, task: Task, tool: str, exposed: str) -> Interim:
-        """Make the result of a call of `tool`, by the name `exposed`, that began `task`, which `client` has in hand."""
+    def create_handle(self, client: TaskClient, task: Task, tool: str, exposed: str, agreed: str) -> Interim:
+        """Make the result of a call of `tool`, by the name `exposed`, that began `task`, which `client` has in hand;
+        `agreed`: as in `FirstRound`."""
         principal, session = client.exchange.caller.identity.principal, task.session
         created, run = peek_str(task.about["createdAt"]) or "", self.states.run if session else ""
         ticket = TaskTicket(
-            client.upstream.name, principal, task.id, tool, client.version, session, created, run, exposed
+            client.upstream.name, principal, task.id, tool, client.version, session, created, run, exposed, agreed
         )
         return Interim(messages.task_handle(task, self.states.sealer.seal(PURPOSE, messages.write_ticket(ticket))))
 
@@ -141,6 +145,7 @@ class TaskHandles:
         answers = answers_of(request, needed=True)
         for answer in answers.values():
             open_object(answer)
+        self._doors.check_answers(ticket, viewer)
         if era_of(ticket.version) is Era.MODERN:
             reply = await self._client(ticket, viewer).request(mcp.TASKS_UPDATE, inputResponses=raw(answers))
             return reply if isinstance(reply, Failure) else None

@@ -79,7 +79,7 @@ class Tasks:
         client.keep_session(task)
         if caller.era is Era.MODERN and declares(caller.capabilities):
             tool, exposed = (peek_str(each.params.get("name")) or "" for each in (operation, crossing.request))
-            return self.handles.create_handle(client, task, tool, exposed)
+            return self.handles.create_handle(client, task, tool, exposed, crossing.first.agreed)
         return await self._absorb(TaskWait(client, task, exchange, self._shower(client, crossing)))
 
     async def resume(self, state: RequestState, crossing: Crossing) -> Reply:

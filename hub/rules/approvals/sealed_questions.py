@@ -31,6 +31,7 @@ from hub.link.call_interface import Interim
 from hub.rules.approvals.approvals import Approvals
 from hub.rules.approvals.question_form import Decision, form, read_answer
 from hub.rules.approvals.requests import ApprovalRequest, Wish
+from hub.rules.policy.judge import LEGS
 from hub.wire.jsonrpc import peek_str, raw
 from hub.wire.mcp import ELICIT, MODERN, Era
 from hub.wire.questions.askable_questions import Question
@@ -94,13 +95,21 @@ class SealedQuestions:
         knows which states were spent, so it has none of these."""
         return sha256(repr((self._run, wish.says, wish.subject.definition, wish.runs)).encode()).hexdigest()[:16]
 
+    def is_agreed(self, wish: Wish, agreed: str) -> bool:
+        """True if a person has agreed to a wish: by what `agreed` of an intent says, or for longer."""
+        return agreed == self._agreement(wish) or self._approvals.grants.covers(wish)
+
     def spares(self, state: RequestState, intent: Intent, wish: Wish) -> bool:
-        """True if a state spares the question: its call runs already, or it was made behind a yes to what is asked, or
-        that is agreed to anyway. One that has the upstream called anew does so once."""
-        if state.mode not in (RELAY, AGAIN):
-            return state.mode != ASK
-        if state.binding.first.agreed != self._agreement(wish) and not self._approvals.grants.covers(wish):
+        """True if a state spares the question: its call runs already, and no rule asks for what was called since; or it
+        was made behind a yes to what is asked, or that is agreed to anyway. One that has the upstream called anew
+        does so once."""
+        if state.mode == ASK:
             return False
+        goes_on = state.mode not in (RELAY, AGAIN)
+        if not ((goes_on and LEGS not in wish.says) or self.is_agreed(wish, state.binding.first.agreed)):
+            return False
+        if goes_on:
+            return True
         key = sha256((state_of(intent.request) or "").encode()).digest()
         if key in self._spent:
             return False

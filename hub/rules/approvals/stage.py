@@ -82,8 +82,10 @@ class Ask(Stage):
         verdict, grants = self._judge_call(intent), self.approvals.grants
         if verdict.effect is Effect.ALLOW:
             return None
-        if verdict.effect is Effect.ASK and not brings_state(intent) and grants.knows(subject_of(intent)):
-            return None if grants.covers(wish_of(intent, verdict, self._common)) else WAIT
+        is_known = intent.first.agreed or grants.knows(subject_of(intent))
+        if verdict.effect is Effect.ASK and not brings_state(intent) and is_known:
+            is_agreed = self._sealed.is_agreed(wish_of(intent, verdict, self._common), intent.first.agreed)
+            return None if is_agreed else WAIT
         return WAIT
 
     def _judge_call(self, intent: Intent) -> Verdict:

@@ -18,7 +18,7 @@ from hub.rules.fingerprints import hash_of, key_of
 from hub.rules.policy.verdict import Verdict
 from hub.rules.unambiguous_arguments import digest_of, settle
 from hub.wire.jsonrpc import EMPTY, Request, detach, peek_array, peek_object, peek_str
-from hub.wire.mcp import COMPLETE, PROMPTS_GET, RESOURCES_READ, TOOLS_CALL, Kind
+from hub.wire.mcp import COMPLETE, PROMPTS_GET, RESOURCES_READ, TASKS_UPDATE, TOOLS_CALL, Kind
 from hub.wire.printable import visible
 from upstreams.redact import CommonSecrets, Mask
 
@@ -31,7 +31,7 @@ MAX_LISTED: Final = 200
 """Characters of the arguments in a list."""
 RETRY: Final = frozenset({"requestState", "inputResponses"})
 """Params of a retry."""
-_KINDS: Final = {TOOLS_CALL: Kind.TOOL, PROMPTS_GET: Kind.PROMPT}
+_KINDS: Final = {TOOLS_CALL: Kind.TOOL, PROMPTS_GET: Kind.PROMPT, TASKS_UPDATE: Kind.TOOL}
 _REFERENCES: Final = {"ref/prompt": Kind.PROMPT, "ref/resource": Kind.TEMPLATE}
 
 

@@ -6,15 +6,19 @@ judged here, by the very arguments that are sent. What a person is asked about p
 """
 
 from collections.abc import Callable
+from functools import partial
 
+from config.settings import UpstreamConfig
 from hub.bridge.tasks.polled_tasks import UNKNOWN
 from hub.calls.chain import Intent, Stage
+from hub.link.call_interface import Tenant
 from hub.link.hub_errors import CallDenied, HubError
-from hub.rules.policy.judge import Judge
+from hub.rules.policy.judge import LEGS, Judge
 from hub.rules.policy.verdict import Effect
 from hub.wire import mcp
 from hub.wire.errors_for_hosts import NO_REFERENCE, NOUNS, ScopesNeeded, resource_not_found, unknown_name
 from hub.wire.jsonrpc import Failure, Reply
+from hub.wire.questions.askable_questions import Question
 
 
 class Gate(Stage):
@@ -47,16 +51,29 @@ class Gate(Stage):
 
 
 class SentCalls(Stage):
-    """Notes what a conversation calls and reads, of servers with a `flow`."""
+    """Notes what a conversation calls and reads, of servers with a `flow`, and has answers refused to calls that began
+    before they would have been the third leg."""
 
     def __init__(self, judge: Judge) -> None:
         self._judge = judge
 
     def admits(self, intent: Intent) -> None:
-        target = intent.target
-        tool = target.route.original if target.kind is mcp.Kind.TOOL else ""
-        if self._judge.legs is not None:
-            self._judge.legs.note(intent.host.caller.tenant, target.upstream.config, tool)
+        target, legs, tenant = intent.target, self._judge.legs, intent.host.caller.tenant
+        call = tenant, target.upstream.config, target.route.original if target.kind is mcp.Kind.TOOL else ""
+        if legs is not None:
+            legs.note(*call)
+            if not legs.closes(*call):  # else somebody has agreed, or it closes them itself
+                intent.host.refuse_answers = partial(self._refuse_answers, call, intent.facts())
+
+    def _refuse_answers(
+        self, call: tuple[Tenant, UpstreamConfig, str], facts: dict[str, object], question: Question
+    ) -> Failure | None:
+        """The refusal of an answer to a call that began before it would have been the third leg."""
+        legs = self._judge.legs
+        if legs is None or question.method == mcp.LIST_ROOTS or not legs.closes(*call):
+            return None
+        self._judge.note("refuse", **facts, rule=LEGS, why=question.method)
+        return Failure(mcp.INVALID_PARAMS, f"A rule of the hub denies an answer to this {question.method} by now")
 
 
 def _unknown(intent: Intent) -> Failure:

@@ -51,6 +51,8 @@ MAX_REMEMBERED: Final = 4096
 MAX_JUDGED: Final = 50_000
 """Verdicts that are remembered."""
 TWO_SPELLINGS: Final = Verdict(Effect.DENY, "a URI that rules cannot compare")
+LEGS: Final = "trifecta"
+"""The rule of a verdict about the third leg."""
 _SIGN_IN_MARKS: Final = frozenset({"read-only"})
 Masks = tuple[int, ...]
 """The rules that are about a thing; of a URI those about each of its forms; none: it has no form."""
@@ -392,7 +394,7 @@ class Judge:
         if not self.legs.closes(tenant, target.upstream.config, tool):
             return verdict
         reason = "this conversation has read private data and untrusted text"
-        return Verdict(effect, "trifecta", reason, (*verdict.says, "trifecta"))
+        return Verdict(effect, LEGS, reason, (*verdict.says, LEGS))
 
 
 def _audience(book: "RuleBook", holding: frozenset[CallerTerm], issuer: str) -> Audience:
