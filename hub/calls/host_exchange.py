@@ -109,6 +109,7 @@ class HostExchange:
         "_hear_question",
         "_held",
         "_last_progress",
+        "_refuse_answer",
         "_session",
         "_token",
         "caller",
@@ -121,7 +122,6 @@ class HostExchange:
         "named",
         "passage",
         "ref",
-        "refuse_answers",
         "reported_at",
         "send",
         "view",
@@ -156,8 +156,7 @@ class HostExchange:
         """It asks for something that there is, and passes stages, one of which makes a record of it."""
         self.lacking: Missing | None = None
         """Capabilities that questions needed, and that a modern host did not declare; None: there were none."""
-        self.refuse_answers: Callable[[Question], Failure | None] = refuse_none
-        """The refusal of an answer that the host gives meanwhile; None: the upstream may have it."""
+        self._refuse_answer: Callable[[Question], Failure | None] = refuse_none
         self._token = progress_token
         self.wants_progress = progress_token is not None
         """The host asked for it."""
@@ -176,6 +175,10 @@ class HostExchange:
         if extensions.pop(mcp.TASKS_EXTENSION, None) is not None:
             capabilities = {**self.caller.capabilities, "extensions": raw(extensions)}
             self.caller = structs.replace(self.caller, capabilities=capabilities)
+
+    def judge_answers(self, refuse_answer: Callable[[Question], Failure | None]) -> None:
+        """Let the upstream have those answers of the host only that `refuse_answer` gives no refusal for."""
+        self._refuse_answer = refuse_answer
 
     def progress(self, params: dict[str, Raw]) -> None:
         """Pass progress on under the host's own token, if it rises.
@@ -255,8 +258,8 @@ class HostExchange:
             self._has_asked = True
             began, reply = perf_counter(), None
             try:
-                reply = self.refuse_answers(question) or await self.host.ask(question, self._say)
-                reply = self.refuse_answers(question) or reply
+                reply = self._refuse_answer(question) or await self.host.ask(question, self._say)
+                reply = self._refuse_answer(question) or reply
                 return reply
             finally:
                 if self._hear_question is not None:

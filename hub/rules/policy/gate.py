@@ -63,9 +63,9 @@ class SentCalls(Stage):
         if legs is not None:
             legs.note(*call)
             if not legs.closes(*call):  # else somebody has agreed, or it closes them itself
-                intent.host.refuse_answers = partial(self._refuse_answers, call, intent.facts())
+                intent.host.judge_answers(partial(self._refuse_answer, call, intent.facts()))
 
-    def _refuse_answers(
+    def _refuse_answer(
         self, call: tuple[Tenant, UpstreamConfig, str], facts: dict[str, object], question: Question
     ) -> Failure | None:
         """The refusal of an answer to a call that began before it would have been the third leg."""
