@@ -13,7 +13,7 @@ import signal
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import InitVar, dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -40,7 +40,6 @@ from hub.daemon.live.live_requests import LiveRequests
 from hub.daemon.logs.handlers import FaultCounter, reopen
 from hub.daemon.logs.setup import HubLog
 from hub.daemon.loop_stalls import LoopWatchdog
-from hub.daemon.metrics.families import Families
 from hub.daemon.metrics.page import MetricsPage
 from hub.daemon.process_memory import calm_collector, keep_trim
 from hub.daemon.reload import Reloader
@@ -57,6 +56,7 @@ from upstreams.lifecycle import State
 
 if TYPE_CHECKING:
     from cache.redis.store import RedisStore
+    from hub.daemon.metrics.families import Families
 
 log = logging.getLogger("hubd")
 
@@ -99,8 +99,7 @@ class Daemon:
         self._requests = SignInRequests(self._sign_ins, lambda: self._lines.shims)
         self._decisions = DecisionRequests(hub, lambda: self._lines.shims, lambda: listener.address[1])
         self._api = DaemonApi(hub, listener, self._reloader, self._watch, faults, self._log.own.journal, self._requests)
-        families = Families(hub, self._reloader, self._watch, self._requests.wants_person)
-        self._metrics = MetricsPage(families.tell)
+        self._metrics = MetricsPage(lambda: self._families.tell())
         self._show_metrics()
         self._live = LiveRequests(hub, self._api.status)
         parts = Parts(
@@ -178,6 +177,13 @@ class Daemon:
         self._show_metrics()
         if tcp is not None:
             self._announce()
+
+    @cached_property
+    def _families(self) -> "Families":
+        """What is told of this hub, once somebody asks."""
+        from hub.daemon.metrics.families import Families  # not above: most hubs are not asked
+
+        return Families(self._hub, self._reloader, self._watch, self._requests.wants_person)
 
     def _show_metrics(self) -> None:
         """Have the page of metrics there, or not, as configured."""

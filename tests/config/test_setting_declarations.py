@@ -25,7 +25,7 @@ STRUCTS: list[type[Struct]] = [
 UNDECIDED = (
     *("cache", "replica", "access", "policy", "approvals", "oauth", "defaults", "registries", "usage", "audit", "log"),
     *("metrics", "tracing"),
-    *("include", "upstreams", "calls"),
+    *("include", "upstreams", "calls", "dashboard"),
 )
 """Tables, whose settings say it, and what means nothing by itself."""
 SETTINGS = [(struct, name) for struct in STRUCTS for name in declarations(struct)]

@@ -6,7 +6,7 @@ Nothing is computed while nobody asks.
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
 from time import perf_counter
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import trio
 
@@ -19,8 +19,10 @@ from hub.link.call_interface import OWNER
 from hub.telemetry.contents import NO_CONTENT
 from hub.telemetry.ended import Ended
 from hub.telemetry.figures import describe_call, describe_running
-from hub.telemetry.overview import Counted, Known, make_overview, row_of_server
 from upstreams.journal.journal import Follower
+
+if TYPE_CHECKING:
+    from hub.telemetry.overview import Known
 
 PAUSE_S: Final = 0.1
 """Pause between two messages to a follower, each of which has all that ended meanwhile."""
@@ -46,6 +48,8 @@ class LiveRequests:
     async def overview(self, principal: str = OWNER) -> Overview:
         """Everything at a glance; `principal`: whoever looks."""
         status = await self._status()
+        from hub.telemetry.overview import Counted, make_overview, row_of_server  # not above: most hubs are not watched
+
         counted, rows = Counted(self._recorder, self._hub.servers.configs, perf_counter(), self._known), []
         for upstream in status.upstreams:
             rows.append(row_of_server(upstream, counted))

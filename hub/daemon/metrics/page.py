@@ -2,14 +2,16 @@
 
 import logging
 from collections.abc import Callable, Iterable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import trio
 
 from hub.link.hub_errors import HubError
 from hub.link.sync_primitives import DirtyFlag, Promise
 from hub.net.request_and_response import HttpRequest, HttpResponse
-from hub.telemetry.metrics import CONTENT_TYPE, Family, write
+
+if TYPE_CHECKING:
+    from hub.telemetry.metrics import Family
 
 log = logging.getLogger("hubd")
 
@@ -24,7 +26,7 @@ FAILED: Final = "The metrics cannot be told; the hub's log says more"
 class MetricsPage:
     """Writes the metrics once for all who ask at about the same time. `run` must be running."""
 
-    def __init__(self, tell: Callable[[], Iterable[Family]]) -> None:
+    def __init__(self, tell: Callable[[], Iterable["Family"]]) -> None:
         self._tell = tell
         self._wanted = DirtyFlag()
         self._text: Promise[tuple[bytes, ...]] = Promise()
@@ -34,6 +36,8 @@ class MetricsPage:
         """Write the text whenever somebody asks, for ever."""
         while True:
             await self._wanted.take()
+            from hub.telemetry.metrics import write  # not above: most hubs are not asked
+
             pieces: list[bytes] = []
             try:
                 for piece in write(self._tell()):
@@ -54,6 +58,8 @@ class MetricsPage:
     async def handle(self, request: HttpRequest, response: HttpResponse) -> None:
         """Answer `GET /metrics`."""
         if pieces := await self._wait():
+            from hub.telemetry.metrics import CONTENT_TYPE  # not above, as in `run`
+
             response.reply(200, pieces, content_type=CONTENT_TYPE)
         else:
             response.reply(500, b'{"error":"%b"}' % FAILED.encode())
