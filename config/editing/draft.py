@@ -34,6 +34,8 @@ from config.server_names import RULE, is_reserved, is_usable, suggest_id
 OWN: Final = Shape("toml", ("upstreams",))
 PROFILES: Final = Shape("toml", ("profiles",))
 SCHEMA_FILE: Final = "hubd.schema.json"
+UNUSABLE: Final = "that would be no configuration a hub can use; nothing was changed"
+"""Said of a draft with problems."""
 NEW_FILE: Final = f"""\
 #:schema ./{SCHEMA_FILE}
 # The configuration of hubd. `hubd add` and `hubd edit` change it, and so may you: a hub that runs takes it up at once.

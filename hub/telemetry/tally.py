@@ -6,11 +6,7 @@ they were, for people: percentiles of these are exact.
 
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Iterable
-from math import ceil
 from typing import Final
-
-from hub.telemetry.ended import CANCELLED, NO_FAILURES
 
 BOUNDS_S: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
 """Upper bounds of buckets of durations, those of the OpenTelemetry conventions for MCP and three below them; one more
@@ -128,16 +124,3 @@ class Tally:
     def count(self) -> int:
         """Operations in all."""
         return sum(each.count for each in self.outcomes.values())
-
-
-def percentile(durations: Iterable[float], part: float) -> float | None:
-    """The duration within which this part of these stayed, as 0.95; None: they are too few to tell."""
-    found = sorted(durations)
-    return found[max(0, ceil(part * len(found)) - 1)] if len(found) >= FEWEST else None
-
-
-def error_rate(outcomes: Iterable[tuple[str, int]]) -> float | None:
-    """The part of failures among counts by outcome; None: there are none. Cancelled ones count as nothing."""
-    found = [(outcome, count) for outcome, count in outcomes if outcome != CANCELLED]
-    total = sum(count for _, count in found)
-    return sum(count for outcome, count in found if outcome not in NO_FAILURES) / total if total else None

@@ -7,7 +7,7 @@ from os import EX_CONFIG
 from pathlib import Path
 from typing import Any
 
-from config.editing.draft import Draft, FileChange
+from config.editing.draft import UNUSABLE, Draft, FileChange
 from config.errors import ConfigError, Diagnostic
 from config.hub_paths import backup_dir
 from hub.cli.context import Output, client, now
@@ -37,7 +37,7 @@ def refuse_unusable(draft: Draft, output: Output) -> None:
     """Report the problems of a draft, and raise ConfigError if there are any."""
     if problems := draft.problems():
         say_problems(problems, output)
-        raise ConfigError("that would be no configuration a hub can use; nothing was changed")
+        raise ConfigError(UNUSABLE)
 
 
 def show(draft: Draft, did: str, output: Output) -> None:

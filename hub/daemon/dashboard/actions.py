@@ -13,7 +13,7 @@ from typing import Any, Final
 import trio
 
 from config.atomic_writes import lock_edits
-from config.editing.draft import Draft
+from config.editing.draft import UNUSABLE, Draft
 from config.errors import ConfigError
 from config.hub_paths import backup_dir, state_dir
 from hub.app import WALL
@@ -84,7 +84,6 @@ class Actions:
             if not draft.switch(name, disabled=disabled):
                 return []
             if problems := draft.problems():
-                text = "that would be no configuration a hub can use; nothing was changed"
-                raise ConfigError("; ".join([text, *map(str, problems)]))
+                raise ConfigError("; ".join([UNUSABLE, *map(str, problems)]))
             saved = draft.save(datetime.fromtimestamp(WALL(), UTC), backup_dir())
         return [f"{path} (before: {backup})" if backup else str(path) for path, backup in saved.items()]

@@ -1,6 +1,7 @@
 """What pages show of one server, one call and the configuration, beyond the overview: asked for when they show it."""
 
 from collections.abc import Iterator
+from contextlib import aclosing
 from itertools import islice
 from typing import Final
 
@@ -10,8 +11,6 @@ from config.loading.gather import Gathered, gather
 from config.show.effective import ShownSetting, hub_settings, upstreams
 from hub.catalog.token_cost import tokens_of
 from hub.catalog.upstream_entries import UpstreamEntries
-from hub.control.answers import Logs
-from hub.control.call_messages import CallList
 from hub.control.pin_messages import PinnedServer
 from hub.daemon.dashboard.parts import Parts
 from hub.link.hub_errors import UpstreamUnavailable
@@ -74,16 +73,11 @@ class Details:
     async def operation(self, ref: str) -> dict[str, object]:
         """An operation, whether it is over or not, and its log. Raises UpstreamUnavailable: there is none of this
         number."""
-        calls, logs = (
-            self._parts.live.calls(about=ref, n=1, contents=True),
-            self._parts.api.logs(lines=LOG_LINES, ref=ref),
-        )
-        try:
-            found: CallList = await anext(calls)
-            log: Logs = await anext(logs)
-        finally:
-            await calls.aclose()
-            await logs.aclose()
+        live, api = self._parts.live, self._parts.api
+        async with aclosing(live.calls(about=ref, n=1, contents=True)) as calls:
+            found = await anext(calls)
+        async with aclosing(api.logs(lines=LOG_LINES, ref=ref)) as logs:
+            log = await anext(logs)
         if not found.calls and not found.running:
             raise UpstreamUnavailable(f"there is no call {ref}: the hub keeps the last {found.kept} since it started")
         return {"call": next(iter(found.calls), None), "running": next(iter(found.running), None), "log": log.records}

@@ -82,7 +82,8 @@ class Inbox:
 
     async def show(self, kind: str, id: str) -> ItemDetail:
         """All that a person has to see. Raises Moved: it does not wait any more; HubError: it cannot be shown."""
-        if not any((each.kind, each.id) == (kind, id) for each in self.list().items):
+        item = next((each for each in self.list().items if (each.kind, each.id) == (kind, id)), None)
+        if item is None:
             raise Moved(GONE)
         if kind == "approval":
             return await self._show_approval(id)
@@ -91,7 +92,6 @@ class Inbox:
             return _show_pins(server)
         if kind == "project":
             return (await self._read_project(Path(id)))[1]
-        item = next(each for each in self.list().items if (each.kind, each.id) == (kind, id))
         more = {"offers": ("sign_in",), "cli": f"hubd auth {id}"} if kind == "sign-in" else {"cli": f"hubd env {id}"}
         return ItemDetail(kind=kind, id=id, state=_hash(item.text), title=item.text, **more)
 

@@ -12,6 +12,7 @@ Whoever comes here was let in by `guard`. Every answer is JSON, or a file; a ref
 import logging
 import re
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import aclosing
 from pathlib import Path
 from typing import Final
 from urllib.parse import parse_qsl
@@ -193,11 +194,8 @@ class Routes:
     # --- reads --------------------------------------------------------------------------------------------------------
 
     async def _read_logs(self, name: str | None = None, lines: int = LOG_LINES) -> Logs:
-        logs = self._parts.api.logs(name, lines)
-        try:
+        async with aclosing(self._parts.api.logs(name, lines)) as logs:
             return await anext(logs)
-        finally:
-            await logs.aclose()
 
 
 def _refuse(response: HttpResponse, refused: EarlyReply) -> None:

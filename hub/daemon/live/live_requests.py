@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 PAUSE_S: Final = 0.1
 """Pause between two messages to a follower, each of which has all that ended meanwhile."""
-
-
 SLICE: Final = 200
 """Operations that are looked at before others have their turn."""
 EVERY_S: Final = 1.0

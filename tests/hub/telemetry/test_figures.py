@@ -53,6 +53,28 @@ def test_totals_are_those_of_all_servers_and_forget_what_is_long_ago():
     assert (later.calls, later.lately, later.failed_ratio, later.rate) == (101, 0, None, 0)
 
 
+@pytest.mark.covers("OM-3")
+def test_percentiles_are_exact_and_need_a_few_calls():
+    def of(durations):
+        tally = Tally(Seconds())
+        tally.last.extend(durations)
+        return percentiles([tally])
+
+    assert of([0.1] * 4) == (None, None, None)
+    assert of([each / 100 for each in range(100, 0, -1)]) == (0.5, 0.95, 0.99)
+    assert of([1.0, 2.0, 3.0, 4.0, 5.0])[0] == 3.0
+
+
+def test_what_was_cancelled_is_neither_a_failure_nor_a_success():
+    recorder = Recorder()
+    seconds = recorder.seconds["files"] = Seconds()
+    seconds.move(100)
+    seconds.calls[100], seconds.failed[100], seconds.cancelled[100] = 100, 2, 90
+    assert sum_calls(recorder, 100.0, {}).failed_ratio == 0.2
+    seconds.calls[100], seconds.failed[100], seconds.cancelled[100] = 3, 0, 3
+    assert sum_calls(recorder, 100.0, {}).failed_ratio is None
+
+
 def test_of_many_tools_the_latest_durations_count():
     tallies = [Tally(Seconds()) for _ in range(MAX_DURATIONS)]
     for tally in tallies:
