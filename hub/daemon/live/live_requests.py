@@ -16,9 +16,9 @@ from hub.control.call_messages import CallFilter, CallList, CallRow, RunningRow
 from hub.control.methods import CALL_LINES
 from hub.control.overview_messages import Overview
 from hub.link.call_interface import OWNER
-from hub.telemetry.contents import NO_CONTENT
-from hub.telemetry.ended import Ended
+from hub.telemetry.call_contents import NO_CONTENT
 from hub.telemetry.figures import describe_call, describe_running
+from hub.telemetry.operation_record import Ended
 from upstreams.journal.journal import Follower
 
 if TYPE_CHECKING:
