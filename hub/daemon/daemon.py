@@ -183,7 +183,7 @@ class Daemon:
         """What is told of this hub, once somebody asks."""
         from hub.daemon.metrics.families import Families  # not above: most hubs are not asked
 
-        return Families(self._hub, self._reloader, self._watch, self._requests.wants_person)
+        return Families(self._hub, self._reloader, self._watch)
 
     def _show_metrics(self) -> None:
         """Have the page of metrics there, or not, as configured."""

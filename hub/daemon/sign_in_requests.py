@@ -78,11 +78,6 @@ class SignInRequests:
             command=COMMANDS.get(credential.account.settings.grant, "").format(name),
         )
 
-    def wants_person(self, name: str) -> bool:
-        """True if a person has to sign in at an upstream now."""
-        credential = self._parts.find(name, OWNER)
-        return credential is not None and credential.state in ("needed", "asking")
-
     def _hides_lists(self, credential: "UpstreamCredential") -> bool:
         """True if nobody sees what an upstream offers before the owner has signed in, whoever else has."""
         config = self._parts.config_of(credential.account.upstream)

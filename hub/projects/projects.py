@@ -123,10 +123,6 @@ class Projects:
         warnings = [str(warning) for running in self.shown.values() for warning in running.project.warnings]
         return [*self._readings.problems(host.workplace for host in self._hosts), *warnings]
 
-    def count_untrusted(self) -> int:
-        """Number of projects that hosts work in and that nobody has allowed as they are."""
-        return len(self.awaiting_trust)
-
     @property
     def awaiting_trust(self) -> list[Path]:
         """Projects that hosts work in, and whose files the user has not allowed as they are now."""
