@@ -17,7 +17,7 @@ from typing import Any, Final
 import trio
 from msgspec import UNSET, Raw, convert, structs
 
-from cache.entry import DropCause
+from cache.cache_entry import DropCause
 from cache.statistics import CacheStatistics
 from config.name_globs import ALL
 from config.security_settings import DEFAULT_PROFILE

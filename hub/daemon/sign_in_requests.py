@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import trio
 from msgspec import convert, structs
 
-from cache.entry import DropCause
+from cache.cache_entry import DropCause
 from hub.app import WALL
 from hub.control import sign_in_messages as messages
 from hub.control.answers import SignInFacts

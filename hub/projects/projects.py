@@ -34,7 +34,7 @@ from hub.link.sync_primitives import DirtyFlag
 from hub.projects.workplaces import FolderReadings, Roots, TrustedProjects, is_name
 from hub.routing.list_updates import ListUpdates
 from hub.routing.live_catalog import LiveCatalog
-from hub.routing.subscriptions import Subscriptions
+from hub.routing.subscription_requests import Subscriptions
 from hub.running_servers import RunningServers
 from hub.wire.jsonrpc import encode_notification
 from hub.wire.mcp import LIST_CHANGED, Kind

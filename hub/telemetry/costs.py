@@ -13,7 +13,7 @@ from config.name_globs import matcher_of
 from config.settings import UpstreamConfig
 from hub.catalog.time_slices import Steps
 from hub.catalog.token_cost import tokens_of
-from hub.telemetry.ended import CHARGED, MAY_HAVE_RUN, Ended
+from hub.telemetry.operation_record import CHARGED, MAY_HAVE_RUN, Ended
 from hub.telemetry.tally import Tally
 from hub.wire.mcp import TOOLS_CALL
 

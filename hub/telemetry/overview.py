@@ -29,9 +29,8 @@ from hub.control.overview_messages import (
 )
 from hub.link.call_interface import OWNER
 from hub.link.log_context import spell_ref
-from hub.telemetry import limits
+from hub.telemetry import alert_rules
 from hub.telemetry.costs import Cost, sum_costs
-from hub.telemetry.ended import NO_FAILURES
 from hub.telemetry.figures import (
     MINUTE_S,
     OF_SECONDS,
@@ -41,6 +40,7 @@ from hub.telemetry.figures import (
     describe_running,
     percentiles,
 )
+from hub.telemetry.operation_record import NO_FAILURES
 from hub.telemetry.recorder import Recorder
 from hub.telemetry.tally import SECONDS, Tally
 from upstreams.journal.error_line import sum_error_up
@@ -123,7 +123,7 @@ def row_of_server(status: UpstreamRow, counted: Counted) -> ServerRow:
     number = sum(tally.count for tally in tallies)
     whole, failed = (0, 0) if seconds is None else seconds.lately(int(counted.now))
     p50_s, p95_s, p99_s = counted.percentiles(status.name, number)
-    is_slow = p95_s is not None and p95_s > limits.slow_from_s(is_local=status.transport == "stdio")
+    is_slow = p95_s is not None and p95_s > alert_rules.slow_from_s(is_local=status.transport == "stdio")
     row = ServerRow(
         name=status.name,
         state=status.state,
@@ -151,7 +151,7 @@ def row_of_server(status: UpstreamRow, counted: Counted) -> ServerRow:
         changed=status.changed,
         spark=draw(calls, int(counted.now)),
     )
-    health, why = _judge(status, row, fails=whole >= FEW and (row.failed_ratio or 0.0) > limits.TOOL_ERRORS)
+    health, why = _judge(status, row, fails=whole >= FEW and (row.failed_ratio or 0.0) > alert_rules.TOOL_ERRORS)
     return structs.replace(row, health=health, why=why)
 
 
@@ -205,11 +205,11 @@ def make_overview(
         totals=Totals(**structs.asdict(status.calls or CallTotals()), tools=status.all_tools, tokens=status.all_tokens),
         seconds=SecondsRow(end=int(now) + offset, calls=tuple(calls), failed=tuple(failed)),
         limits=LimitRow(
-            failed_ratio=limits.TOOL_ERRORS,
-            start_failed_ratio=limits.START_FAILURES,
-            session_s=limits.SESSION_S,
-            p95_remote_s=limits.P95_REMOTE_S,
-            p95_local_s=limits.P95_LOCAL_S,
+            failed_ratio=alert_rules.TOOL_ERRORS,
+            start_failed_ratio=alert_rules.START_FAILURES,
+            session_s=alert_rules.SESSION_S,
+            p95_remote_s=alert_rules.P95_REMOTE_S,
+            p95_local_s=alert_rules.P95_LOCAL_S,
         ),
         servers=tuple(servers),
         hosts=tuple(_host(each, counted) for each in status.hosts),

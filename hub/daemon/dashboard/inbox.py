@@ -16,8 +16,8 @@ from config.loading.precedence import stacks
 from config.projects import Project, Trust, load_project, read_project
 from config.show.effective import lines, show_upstream
 from hub.control.pin_messages import PinChange, PinnedServer
+from hub.daemon.dashboard.dependencies import Parts
 from hub.daemon.dashboard.messages import DetailBlock, InboxList, ItemDetail, Said
-from hub.daemon.dashboard.parts import Parts
 from hub.daemon.live.waiting_items import find_items
 from hub.link.hub_errors import Executed, HubError
 from hub.wire.questions.page_urls import is_openable

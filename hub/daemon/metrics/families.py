@@ -17,7 +17,7 @@ from hub.daemon.live.waiting_items import KINDS, find_items
 from hub.daemon.loop_stalls import LoopWatchdog
 from hub.daemon.metrics.process import tell_process
 from hub.daemon.reload import Reloader
-from hub.telemetry.metrics import LEAST_OF_SESSIONS_S, Family, Series
+from hub.telemetry.prometheus_text import LEAST_OF_SESSIONS_S, Family, Series
 from hub.telemetry.tally import Histogram
 from hub.wire.mcp import Kind
 from upstreams.lifecycle import State

@@ -9,7 +9,7 @@ import trio
 
 from hub.daemon.loop_stalls import LoopWatchdog
 from hub.daemon.metrics.families import GONE_S, Families
-from hub.telemetry.metrics import write
+from hub.telemetry.prometheus_text import write
 from hub.wire.jsonrpc import Failure
 from hub.wire.mcp import L4
 from tests.journeys.test_journey_reload import change
