@@ -85,7 +85,7 @@ class AskableHost(Protocol):
 
 
 class RunnablePassage(RunningCall, Protocol):
-    """An operation that waits for a task: `hub.routing.pass_through_stages.Passage` is one."""
+    """An operation that waits for a task: `hub.routing.run_chain.Passage` is one."""
 
     async def run(self) -> Reply:
         """Carry it out. Raises HubError: there is no answer."""

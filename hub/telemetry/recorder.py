@@ -15,7 +15,7 @@ from hub.link.call_interface import NO_ARGUMENTS
 from hub.link.hub_errors import Executed
 from hub.link.log_context import log_about
 from hub.link.rate_limits import TokenBucket
-from hub.telemetry.ended import (
+from hub.telemetry.operation_record import (
     ASKED,
     CANCELLED,
     CHARGED,
@@ -29,7 +29,7 @@ from hub.telemetry.ended import (
 )
 from hub.telemetry.tally import BOUNDS_S, MAX_OUTCOMES, OTHER_OUTCOME, SECONDS, Histogram, Seconds, Tally
 from hub.wire.jsonrpc import Failure, Reply, Result
-from hub.wire.large_message_peeks import LARGE_BYTES
+from hub.wire.large_message_shortcuts import LARGE_BYTES
 from hub.wire.mcp import METHOD_NOT_FOUND
 
 log = logging.getLogger("hubd.call")

@@ -14,7 +14,7 @@ from tests.journeys.pairs import Pair
 from tests.journeys.test_journey_tasks import EXTENSION, TaskServer, asking, begin, look
 from tests.support.fakes import FakeUpstream
 from tests.support.house import a_house
-from upstreams.subscriptions.subscription import LINGER_S
+from upstreams.subscriptions.resource_subscription import LINGER_S
 
 CURSOR, OTHER = Identity("alice", "cursor"), Identity("alice", "other")
 MARKED = [

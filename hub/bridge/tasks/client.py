@@ -17,7 +17,7 @@ import trio
 from msgspec import Raw, Struct
 
 from hub.bridge.input_rounds import MAX_OPEN, PendingQuestion, input_request
-from hub.bridge.tasks.messages import Task, read_task
+from hub.bridge.tasks.translate_tasks import Task, read_task
 from hub.link.call_interface import Call, Caller, Exchange, Operation, Upstream
 from hub.link.hub_errors import HubError
 from hub.wire import mcp

@@ -15,18 +15,30 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from msgspec import Raw, Struct, structs
 
-from config.conditions import ConditionFailed
+from config.policy.cel_conditions import ConditionFailed
+from config.policy.selectors import (
+    GROUP,
+    HOST,
+    MARKS,
+    PRINCIPAL,
+    PROFILE,
+    PROMPT,
+    RESOURCE,
+    SCOPE,
+    TOOL,
+    CallerTerm,
+    Thing,
+)
 from config.security_settings import DEFAULT_PROFILE
-from config.selectors import GROUP, HOST, MARKS, PRINCIPAL, PROFILE, PROMPT, RESOURCE, SCOPE, TOOL, CallerTerm, Thing
 from hub.catalog.catalog import Catalog
 from hub.catalog.sign_in_tool import SIGN_IN, SignInTool
 from hub.catalog.time_slices import STEP, Steps
-from hub.catalog.tool_hints import WORST
+from hub.catalog.tool_annotations import WORST
 from hub.catalog.upstream_entries import Route, UpstreamEntries, VisibleEntry
 from hub.catalog.view_names import View, home_of
 from hub.link.bounded_dict import BoundedDict
 from hub.link.call_interface import NO_RIGHTS, Caller, Identity, Rights, Tenant
-from hub.rules.policy.judged_arguments import (
+from hub.rules.policy.arguments_for_conditions import (
     ArgumentTypes,
     decode_arguments,
     encode_arguments,
@@ -37,8 +49,8 @@ from hub.rules.policy.verdict import UNRULED, Effect, Verdict
 from hub.wire.mcp import Kind
 
 if TYPE_CHECKING:  # neither is loaded without a rule
+    from hub.rules.policy.lethal_trifecta import ThreeLegs
     from hub.rules.policy.rule_book import RuleBook
-    from hub.rules.policy.three_legs import ThreeLegs
 
 if TYPE_CHECKING:
     from hub.bridge.tasks.polled_tasks import Viewer
@@ -165,7 +177,7 @@ class Judge:
         if book is None or book.trifecta is None:
             self.legs, self._legs_before = None, self.legs or self._legs_before
         elif self.legs is None:
-            from hub.rules.policy.three_legs import ThreeLegs  # not above: few hubs go by that
+            from hub.rules.policy.lethal_trifecta import ThreeLegs  # not above: few hubs go by that
 
             self.legs = self._legs_before or ThreeLegs(self._clock)
         known = self._audiences.items()
