@@ -10,7 +10,8 @@ are in the names.
 A change is applied by `Hub.apply`, that of a server by `Upstream.adjust`, that of where hosts come in by
 `HttpListener.apply`.
 
-A new setting counts in our own files only: in files of hosts a closed list counts (`loading.host_entry.OUR_SETTINGS`).
+A new setting counts in our own files only: in files of hosts a closed list counts
+(`loading.translate_host_entry.OUR_SETTINGS`).
 """
 
 import re

@@ -12,7 +12,7 @@ it is decided when it opens:
 
 A session that served one account never serves another, unless the configuration allows it; a session of one tenant
 serves nobody else, and is closed when the tenant has left or was idle for long. Nothing here waits:
-`open_pool_sessions` does.
+`session_opener` does.
 """
 
 import logging

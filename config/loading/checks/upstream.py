@@ -6,12 +6,12 @@ from importlib.util import find_spec
 from typing import Final, Literal
 from urllib.parse import parse_qsl
 
+from config.diagnostics import Problem, needs_extra
 from config.environment.variables_for_servers import mistakes
-from config.errors import Problem, needs_extra
 from config.loading.checks.addresses import is_plain, split_url
-from config.loading.checks.names import problems_of_renames
 from config.loading.checks.oauth import problems_of_oauth
 from config.loading.checks.rules import problems_of_rules_of_server
+from config.loading.checks.server_and_tool_names import problems_of_renames
 from config.name_globs import problem_of
 from config.references import NUL, blank_references, references_in
 from config.security_settings import Sandbox

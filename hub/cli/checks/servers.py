@@ -16,7 +16,7 @@ from typing import Final, Literal
 from urllib.parse import urlsplit
 
 from config import base_directories
-from config.errors import Problem, dot_keys
+from config.diagnostics import Problem, dot_keys
 from config.hosts.host_servers import identities
 from config.hosts.unwrap_proxies import bare, package_of, python_tool
 from config.loading.document import parse

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from config.errors import ConfigError
+from config.diagnostics import ConfigError
 from config.loading.assemble import load_all
 from config.loading.checks import upstream
 from config.loading.one_file import find_config
