@@ -262,7 +262,7 @@ class Judge:
         """The verdict about `target` for a caller to whom `view` is shown: a look-up, without the arguments."""
         if self.book is None:
             return UNRULED
-        return self._with_legs(self.look_up(caller, view, target).verdict, caller.tenant, target)
+        return self._with_legs(self.look_up(caller, view, target).verdict, conversation_of(caller, view), target)
 
     def look_up(self, caller: Caller, view: View, target: "Target") -> Judgement:
         """The judgement of `target` without its arguments, but for what the conversation has done before."""
@@ -353,7 +353,7 @@ class Judge:
                 self.last_failure = f"{error.rule}: {error}"
                 text = "its arguments cannot be judged by the rules of this hub"
                 verdict = Verdict(Effect.DENY, error.rule, text, why=str(error))
-        return self._with_legs(verdict, caller.tenant, target)
+        return self._with_legs(verdict, conversation_of(caller, intent.host.view), target)
 
     def note_denial(self, intent: "Intent", verdict: Verdict) -> None:
         """Write down that rules deny an intent."""
@@ -407,6 +407,12 @@ class Judge:
             return verdict
         reason = "this conversation has read private data and untrusted text"
         return Verdict(effect, LEGS, reason, (*verdict.says, LEGS))
+
+
+def conversation_of(caller: Caller, view: View) -> Tenant:
+    """The conversation whose calls are remembered. A host that has an entry for each server has as many of them, so
+    those at endpoints of one server are one for all of its program."""
+    return Tenant(caller.identity) if view.server else caller.tenant
 
 
 def _audience(book: "RuleBook", holding: frozenset[CallerTerm], issuer: str) -> Audience:

@@ -2,11 +2,14 @@
 
 Whoever has read private data and text of strangers may have been told by that text to send the data away. What tools
 touch is said by the user (`flow`); what a conversation has called is remembered here, and nothing is known of what its
-host does by itself. A host that begins each request anew is remembered for an hour after its last such call.
+host does by itself. A host that begins each request anew, or has an entry for each server, is remembered for an hour
+after its last such call.
 """
 
 from collections.abc import Callable, Mapping
 from typing import Final
+
+from msgspec import structs
 
 from config.name_globs import matcher_of
 from config.settings import UpstreamConfig
@@ -48,5 +51,7 @@ class ThreeLegs:
         self._called.pop(tenant, None)
 
     def _before(self, tenant: Tenant) -> frozenset[str]:
-        called, at = self._called.get(tenant, (frozenset[str](), 0.0))
-        return frozenset() if not tenant.conversation and self._clock() - at > FORGET_S else called
+        nothing = frozenset[str](), 0.0
+        called, at = self._called.get(structs.replace(tenant, conversation=0), nothing)
+        passing = called if self._clock() - at <= FORGET_S else nothing[0]
+        return passing | self._called.get(tenant, nothing)[0] if tenant.conversation else passing
