@@ -125,6 +125,11 @@ class Flight:
         if self._leader is not None and self._leader in self._waiters.values():
             self._leader.log(params)
 
+    def note_sent(self) -> None:
+        """See `Exchange.note_sent`: for all waiting hosts."""
+        for exchange in self._waiters.values():
+            exchange.note_sent()
+
     async def ask(self, question: Question) -> Reply:
         """See `Exchange.ask`: the first host is asked, after the read as well: a session that it was opened for is that
         host's."""

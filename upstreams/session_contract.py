@@ -248,7 +248,7 @@ class Session(Protocol):
     facts: ServerFacts
     """The server information of the upstream; `version` is the revision in use."""
     transport: str
-    """For status: `stdio`, `http` or `sse`."""
+    """For status: `stdio`, `http`, `sse` or `ws`."""
     pid: int | None
     """The process id, if the upstream is a child process."""
 

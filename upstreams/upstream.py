@@ -504,6 +504,7 @@ class ManagedUpstream:
         if session and (session.pid is not None or session.is_pinged or silent_s is not None):
             health = "ok" if silent_s is None else "silent"
         transport = "sse" if self.config.transport == "sse" else "http"  # the server may turn out to speak another
+        transport = "ws" if self.config.speaks_websocket else transport
         if session or self.config.command is not None:
             transport = session.transport if session else "stdio"
         trouble = self.availability.history.trouble(self.state, trio.current_time())

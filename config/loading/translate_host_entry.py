@@ -29,6 +29,7 @@ TRANSPORTS: Final = {
     **dict.fromkeys(("stdio", "local", "command"), "stdio"),
     **dict.fromkeys(("http", "streamablehttp"), "http"),
     **dict.fromkeys(("remote", "auto", "url"), "auto"),
+    **dict.fromkeys(("ws", "websocket"), "ws"),
     "sse": "sse",
 }
 """Spellings of `type`, without case, dashes and underscores."""
@@ -210,7 +211,7 @@ class HostEntry:
             return
         transport = TRANSPORTS.get(re.sub(r"[-_ ]", "", entry[spelled].lower()))
         if transport is None:
-            text = f'"{entry[spelled]}" is not supported; write "stdio", "http" or "sse"'
+            text = f'"{entry[spelled]}" is not supported; write "stdio", "http", "sse" or "ws"'
             raise Problem((*self._keys, spelled), text)
         if "command" in values and "url" in values:
             for setting in ("url", "headers") if transport == "stdio" else ("command", "args", "env", "cwd"):

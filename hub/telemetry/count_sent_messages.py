@@ -11,7 +11,7 @@ from hub.calls.chain import Intent, Outcome, Stage
 from hub.link.hub_errors import Executed, HubError
 from hub.telemetry.operation_record import ASKED, ERROR, OK, sum_up
 from hub.telemetry.tally import BOUNDS_S, Histogram, histogram_of
-from hub.wire.jsonrpc import Result
+from hub.wire.jsonrpc import Failure, Result
 from hub.wire.large_message_shortcuts import LARGE_BYTES
 from hub.wire.mcp import TOOLS_CALL
 
@@ -35,11 +35,18 @@ class MessageCount(Stage):
         self._is_full = False
 
     def admits(self, intent: Intent) -> None:
-        self._began[intent.ref] = perf_counter()
+        self._began[intent.ref] = now = perf_counter()
+        intent.host.sent_at = intent.host.sent_at or now
 
     def left(self, intent: Intent, outcome: Outcome) -> None:
         now = perf_counter()
         took, target, method = now - self._began.pop(intent.ref, now), intent.target, intent.request.method
+        host = intent.host
+        if not host.answered_at:
+            if isinstance(outcome, Result | Failure):
+                host.answered_at = now
+            elif isinstance(outcome, HubError) and outcome.executed is Executed.NO:
+                host.sent_at = 0.0
         result = ""
         if (
             type(outcome) is not Result

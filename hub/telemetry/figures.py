@@ -51,10 +51,17 @@ def describe_call(ended: Ended, offset: float, configs: Configs, content: CallCo
         tokens=tokens_of(ended.size),
         cached=ended.cached,
         transport=ended.transport,
+        waited_s=_after(ended, ended.sent_at),
+        first_answer_s=_after(ended, ended.answered_at),
         cost=cost_of_one(ended, configs).price,
         arguments=content.arguments,
         result=content.result,
     )
+
+
+def _after(ended: Ended, at: float) -> float | None:
+    """Seconds from the beginning of an operation to that time of it; None: it did not come so far."""
+    return round(max(0.0, at - ended.at + ended.took_s), 6) if at else None
 
 
 def describe_running(

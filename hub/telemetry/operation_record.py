@@ -59,6 +59,10 @@ class Ended(Struct, frozen=True, gc=False):
     """It was answered from memory."""
     is_task: bool = False
     """Its result is the handle of a task, which goes on."""
+    sent_at: float = 0.0
+    """The time when it went to its upstream, by the same clock; 0: nothing was sent for it."""
+    answered_at: float = 0.0
+    """The time when that first said something: progress, a question or the reply; 0: it did not."""
 
     @property
     def upstream(self) -> str:

@@ -71,6 +71,7 @@ class Recorder(Stage):
 
     def admits(self, intent: Intent) -> None:
         self.running[intent.ref] = intent
+        intent.host.sent_at = intent.host.answered_at = 0.0  # of another one of the same request
 
     def left(self, intent: Intent, outcome: Outcome) -> None:
         now = perf_counter()
@@ -117,8 +118,8 @@ class Recorder(Stage):
         elif result == CANCELLED:
             seconds.cancelled[second % SECONDS] += 1
 
-        cached = host.is_cached
-        ended = Ended(ref, now, took, key, name, who, result, executed, sent, size, transport, cached, is_task)
+        facts = host.is_cached, is_task, host.sent_at, host.answered_at
+        ended = Ended(ref, now, took, key, name, who, result, executed, sent, size, transport, *facts)
         self.ring.append(ended)
         for tell in self.listeners:
             tell(ended)

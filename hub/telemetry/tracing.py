@@ -232,7 +232,7 @@ class SentMessages(Stage):
         self._address: Attributes = {"network.transport": "pipe"}
         if config.url is not None:
             parts = urlsplit(config.url)
-            port = parts.port or (443 if parts.scheme == "https" else 80)
+            port = parts.port or (443 if parts.scheme in ("https", "wss") else 80)
             self._address = {**_network("tcp"), "server.address": parts.hostname or "", "server.port": port}
 
     def admits(self, intent: Intent) -> None:

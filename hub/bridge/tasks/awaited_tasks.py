@@ -247,6 +247,9 @@ class _Host:
         self._hears_itself = True
         self._exchange.progress(params)
 
+    def note_sent(self) -> None:
+        self._exchange.note_sent()
+
     def log(self, params: dict[str, Raw]) -> None:
         """Pass a log message on."""
         self._exchange.log(params)

@@ -65,6 +65,9 @@ class SilentExchange:
         if self._exchange is not None:
             self._exchange.log(params)
 
+    def note_sent(self) -> None:
+        """Nobody wants to know: the call that began the task was sent."""
+
     async def ask(self, question: Question) -> Reply:
         """Refuse the question: such a request cannot ask."""
         return Failure(mcp.METHOD_NOT_FOUND, f"This request does not answer {question.method}")

@@ -71,6 +71,13 @@ def test_a_url_in_every_host_s_form(tmp_path, entry, transport):
     assert read(tmp_path, f'{{"mcpServers": {{"s": {entry}}}}}') == {"s": expected}
 
 
+@pytest.mark.covers("EW-1")
+@pytest.mark.parametrize("kind", ["ws", "websocket", "WebSocket"])
+def test_a_websocket_in_a_host_s_file(tmp_path, kind):
+    expected = UpstreamConfig(url="wss://h/mcp", transport="ws")
+    assert read(tmp_path, f'{{"mcpServers": {{"s": {{"type": "{kind}", "url": "wss://h/mcp"}}}}}}') == {"s": expected}
+
+
 def test_what_only_hosts_understand_is_passed_over(tmp_path):
     entry = '{"command": "x", "alwaysAllow": ["a"], "disabledTools": [], "gallery": 1, "unheard": 1}'
     expected = UpstreamConfig(command="x", cwd=str(tmp_path))
@@ -146,7 +153,8 @@ def test_an_entry_that_starts_nothing_does_not_start_the_hub(entry):
         ('{"mcpServers": {"s": {"command": "x",\n "args": "y"}}}', ", line 2: mcpServers.s.args: expected a list"),
         ('{"mcpServers": {"s": {"command": "x", "env": {"A": null}}}}', "mcpServers.s.env.A: expected text"),
         ('{"mcpServers": {"s": {"env": {},\n"environment": {}, "command": "x"}}}', "says the same as `env`"),
-        ('{"mcpServers": {"s": {"type": "ws", "url": "http://h"}}}', '"ws" is not supported'),
+        ('{"mcpServers": {"s": {"type": "wss2", "url": "http://h"}}}', '"wss2" is not supported'),
+        ('{"mcpServers": {"s": {"type": "ws", "url": "http://h"}}}', '"ws" needs a `url` that begins with ws://'),
         ('{"mcpServers": {"s": {"url": "http://h",\n"headers": {"A": "${T}"}}}}', ", line 2: mcpServers.s.headers.A"),
         ('{"mcpServers": {"s": {"command": "x"}},\n,}', ", line 2: is not JSON at column 1: expected a name"),
         ('{"theme": "dark"}', "holds no servers"),

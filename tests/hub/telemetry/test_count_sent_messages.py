@@ -39,6 +39,8 @@ async def test_a_shared_read_is_asked_for_twice_and_sent_once(autojump_clock):
         assert counts_of(house) == {("files", "resources/read", "", ""): 1}
         await hosts[0].ask("resources/read", {"uri": "note://a"})
         assert [each.cached for each in recorder.ring] == [False, False, True]
+        assert sorted(each.sent_at > 0 for each in recorder.ring) == [False, True, True]
+        assert recorder.ring[-1].sent_at == recorder.ring[-1].answered_at == 0
         assert counts_of(house) == {("files", "resources/read", "", ""): 1}
 
 
