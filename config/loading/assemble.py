@@ -11,6 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from config.errors import ConfigError, Diagnostic, Findings, Keys, Problem
+from config.loading.accounts import problems_of_chosen_accounts
 from config.loading.checks.hub import problems_of_hub, warnings_of_hub
 from config.loading.checks.names import problems_of_names, warnings_of_names
 from config.loading.checks.oauth import problems_of_oauth_in_fleet
@@ -130,6 +131,8 @@ def assemble(gathered: Gathered) -> tuple[HubConfig, dict[Keys, Origin]]:
     for name, stack in found.items():
         origins |= origins_of(name, stack)
     if main is not None:
+        for problem in problems_of_chosen_accounts(config.profiles, upstreams):
+            main.findings.wrong(problem.keys, str(problem))
         warnings = warnings_of_profiles(config.profiles, upstreams)
         for warning in (*warnings, *warnings_of_policy(config, upstreams)):
             main.findings.warn(warning.keys, str(warning))
