@@ -20,7 +20,7 @@ from typing import Final
 import trio
 
 from config.diff import compare, config_key
-from config.loading.accounts import sign_in_name
+from config.loading.accounts import whole_name
 from config.remembered_facts import Memory
 from config.server_names import ACCOUNT_MARK, server_of
 from config.settings import UpstreamConfig
@@ -78,7 +78,7 @@ class Upstreams(Servers):
         found = self.get(name)
         if found is None and ACCOUNT_MARK in name:
             first = self.get(server_of(name))
-            found = first if first is not None and sign_in_name(first.name, first.config) == name else None
+            found = first if first is not None and whole_name(first.name, first.config) == name else None
         return found
 
 

@@ -21,6 +21,7 @@ from math import inf
 import trio
 from msgspec import Struct, structs
 
+from config.loading.accounts import whole_name
 from config.remembered_facts import Memory
 from config.server_names import ACCOUNT_MARK
 from config.settings import UpstreamConfig
@@ -406,6 +407,11 @@ class ManagedUpstream:
         return needed_at if main is None else max(needed_at, main.idle_since, main.needed_until)
 
     @property
+    def whole_name(self) -> str:
+        """Its name with that of the account, where there are several."""
+        return whole_name(self.name, self.config)
+
+    @property
     def is_further_account(self) -> bool:
         """True if it is another account at a server, whose lists are those of the first."""
         return ACCOUNT_MARK in self.name
@@ -523,6 +529,7 @@ class ManagedUpstream:
         installing_s = start.installing_s(trio.current_time()) if start else None
         return UpstreamStatus(
             name=self.name,
+            label=self.whole_name,
             state=self.state.value,
             installing=installing_s is not None,
             installing_s=None if installing_s is None else round(installing_s, 1),

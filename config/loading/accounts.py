@@ -36,9 +36,9 @@ def running_as(server: str, accounts: Iterable[str], account: str) -> str:
     return server if account == next(iter(accounts), account) else account_id(server, account)
 
 
-def sign_in_name(name: str, config: UpstreamConfig) -> str:
-    """The name under which sign-ins of what runs as `name` are kept: whichever account is written first, it stays the
-    same."""
+def whole_name(name: str, config: UpstreamConfig) -> str:
+    """The name of what runs as `name` with that of its account. It stays the same, whichever account is written first:
+    sign-ins are kept under it, and records say it."""
     if ACCOUNT_MARK in name or config.account in NO_ACCOUNTS:
         return name
     return account_id(name, config.account)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from config.errors import ConfigError
-from config.loading.accounts import sign_in_name
+from config.loading.accounts import whole_name
 from config.loading.checks.sharing import KEY_BYTES, keys_in
 from config.safe_reading import read_plain
 from config.secrets.keyring import KeyringRefused, NoKeyring, SystemKeyring
@@ -205,10 +205,10 @@ class SignInParts:
     def name_of(self, upstream: str) -> str:
         """The name under which sign-ins at what runs as `upstream` are kept."""
         found = self.hub.supervisor.upstreams.get(upstream)
-        return upstream if found is None else sign_in_name(upstream, found.config)
+        return upstream if found is None else whole_name(upstream, found.config)
 
     def _sign_in_names(self) -> set[str]:
-        return {sign_in_name(name, each.config) for name, each in self.hub.supervisor.upstreams.items()}
+        return {whole_name(name, each.config) for name, each in self.hub.supervisor.upstreams.items()}
 
     def _oauth(self) -> OAuthConfig:
         return self.hub.config.oauth
