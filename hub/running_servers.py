@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from cache.resource_cache import ResourceCache
-from config.errors import Keys
-from config.loading.accounts import split_accounts
+from config.diagnostics import Keys
 from config.loading.checks.rules import is_ruled
 from config.loading.precedence import Origin
+from config.loading.split_accounts import split_accounts
 from config.settings import HubConfig, UpstreamConfig
 from hub.catalog.view_names import home_of
 from hub.catalog.visible_names import rule_of, rules_of

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 import msgspec
 from msgspec import Raw, Struct
 
-from config.loading.accounts import whole_name
+from config.loading.split_accounts import whole_name
 from config.settings import UpstreamConfig
 from hub.bridge.request_state import FirstRound
 from hub.link.call_interface import Identity
@@ -20,7 +20,7 @@ from hub.link.sync_primitives import Promise
 from hub.rules.audit.lines import Draft, Stamps, draft
 from hub.rules.fingerprints import hash_listed
 from hub.rules.policy.verdict import Verdict
-from hub.telemetry.ended import ASKED, CANCELLED, Ended, is_unknown, strip_uri
+from hub.telemetry.operation_record import ASKED, CANCELLED, Ended, is_unknown, strip_uri
 from hub.wire.jsonrpc import encode
 from hub.wire.mcp import Kind, Snapshot
 
