@@ -12,7 +12,8 @@ from typing import Final
 from msgspec import structs
 
 from config.diagnostics import Problem, quote_toml
-from config.security_settings import Profile, UpstreamOAuth
+from config.profile_settings import Profile
+from config.security_settings import UpstreamOAuth
 from config.server_names import ACCOUNT_MARK, NO_ACCOUNTS, RULE, account_id, is_server_id
 from config.settings import UpstreamConfig
 

@@ -7,7 +7,7 @@ import trio
 import trio.testing
 from msgspec import structs
 
-from config.security_settings import Profile, ToolOverride
+from config.profile_settings import Profile, ToolOverride
 from config.setting_declarations import Secret
 from config.settings import AccountSettings
 from hub.link.call_interface import Identity
