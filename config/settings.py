@@ -21,9 +21,8 @@ from typing import Annotated, Any, Final, Literal
 from msgspec import Struct, field
 
 from config.name_globs import ALL
+from config.profile_settings import MAX_NAME_BUDGET, MIN_NAME_BUDGET, Profile
 from config.security_settings import (
-    MAX_NAME_BUDGET,
-    MIN_NAME_BUDGET,
     AccessConfig,
     ElicitationBudget,
     HiddenText,
@@ -31,7 +30,6 @@ from config.security_settings import (
     OAuthConfig,
     Pinning,
     PolicyConfig,
-    Profile,
     SamplingBudget,
     Sandbox,
     UpstreamOAuth,

@@ -28,8 +28,9 @@ from hub.link.elicitation_ends import FinishedElicitations
 from hub.link.hub_errors import HubError, UpstreamLoop, UpstreamUnauthorized, UpstreamUnavailable
 from hub.link.sync_primitives import DirtyFlag
 from hub.wire.jsonrpc import Failure, Reply
-from hub.wire.mcp import Era, Kind, Snapshot, era_of
+from hub.wire.mcp import Era, Kind, era_of
 from hub.wire.questions.askable_questions import Question, QuestionRefusal, outcome_of_question
+from hub.wire.upstream_snapshot import Snapshot
 from upstreams.availability import Availability
 from upstreams.cold_start.start_gate import StartGate
 from upstreams.inventory.current_lists import Offered, declares_changes, empty_snapshot, is_local

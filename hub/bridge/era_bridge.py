@@ -29,7 +29,7 @@ from hub.bridge.url_elicitation import AGAIN, FindGuide, UrlElicitations, round_
 from hub.link.call_interface import HostEnd, Interim
 from hub.link.hub_errors import UpstreamUnauthorized
 from hub.wire import mcp
-from hub.wire.declarations import can_be_asked
+from hub.wire.capabilities import can_be_asked
 from hub.wire.jsonrpc import Failure, Reply, Result, encode, open_object, peek_array, peek_object, peek_str, raw
 from hub.wire.mcp import Era, Kind, era_of
 from hub.wire.modern_metadata import read_number

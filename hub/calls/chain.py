@@ -31,7 +31,7 @@ from hub.catalog.upstream_entries import Route
 from hub.link.call_interface import Exchange, Operation
 from hub.link.log_context import spell_ref
 from hub.wire import mcp
-from hub.wire.declarations import can_be_asked
+from hub.wire.capabilities import can_be_asked
 from hub.wire.jsonrpc import Failure, Reply, Request, peek_str
 from hub.wire.mcp import Kind
 from hub.wire.trace_context import TRACEPARENT, read_parent

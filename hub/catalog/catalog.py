@@ -17,7 +17,7 @@ from operator import is_
 
 from msgspec import Struct
 
-from config.security_settings import Profile
+from config.profile_settings import Profile
 from hub.catalog.instructions import ServerWords, instructions, offer_of
 from hub.catalog.list_result import Cursors, Ttl, freshness_of, list_result
 from hub.catalog.profiles.unmatched_names import ProfileDoubts
@@ -31,8 +31,8 @@ from hub.catalog.view_names import EVERYTHING, View
 from hub.catalog.visible_names import Rules, quote_some
 from hub.link.sealing import Sealer
 from hub.wire.byte_checks import one_line
-from hub.wire.declarations import EXPERIMENTAL, join_chains, read_chain
 from hub.wire.http.mirror_headers import Mirror
+from hub.wire.hub_chains import EXPERIMENTAL, join_chains, read_chain
 from hub.wire.jsonrpc import PiecedResult, encode
 from hub.wire.mcp import Kind
 from upstreams.inventory.current_lists import in_full

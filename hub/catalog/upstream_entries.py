@@ -29,8 +29,9 @@ from hub.catalog.visible_names import NameKind, UpstreamRule, name_id, quote_som
 from hub.wire import byte_checks, mcp
 from hub.wire.http.mirror_headers import InvalidMirror, Mirror, mirrors_of
 from hub.wire.jsonrpc import EMPTY, encode, peek_array, peek_object, peek_str, raw
-from hub.wire.mcp import Kind, ListEntry, Snapshot
+from hub.wire.mcp import Kind
 from hub.wire.results_for_hosts import entry_for_host
+from hub.wire.upstream_snapshot import ListEntry, Snapshot
 
 NAME_KINDS: Final[dict[Kind, NameKind]] = {Kind.TOOL: "tool", Kind.PROMPT: "prompt"}
 NOTHING: Final[frozenset[str]] = frozenset()

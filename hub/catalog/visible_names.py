@@ -18,7 +18,7 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from config.name_globs import ALL
-from config.security_settings import Profile
+from config.profile_settings import Profile
 from config.server_names import MAX_ID, SERVER_ID
 from config.settings import HubConfig, UpstreamConfig
 from hub.catalog.sign_in_tool import SignInTool

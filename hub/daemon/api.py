@@ -20,7 +20,7 @@ from msgspec import UNSET, Raw, convert, structs
 from cache.cache_entry import DropCause
 from cache.statistics import CacheStatistics
 from config.name_globs import ALL
-from config.security_settings import DEFAULT_PROFILE
+from config.profile_settings import DEFAULT_PROFILE
 from config.show.server_environment import ShownEnvironment, show_environment
 from hub.app import OPEN_DOOR, Hub
 from hub.calls.host_exchange import HostExchange, tell_nobody

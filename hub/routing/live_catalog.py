@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 import trio
 from msgspec import structs
 
-from config.security_settings import Profile
+from config.profile_settings import Profile
 from hub.catalog.catalog import Catalog
 from hub.catalog.profiles.profile_choice import find_profile
 from hub.catalog.time_slices import STEP, Steps, finish

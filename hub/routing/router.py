@@ -41,8 +41,9 @@ from hub.rules.audit.writer import Audit
 from hub.rules.pins.pins import Pins
 from hub.telemetry.tracing import Tracing
 from hub.wire import mcp
-from hub.wire.declarations import EXPERIMENTAL, NO_HUBS, HubChain, announcement, negotiate
+from hub.wire.capabilities import negotiate
 from hub.wire.http.mirror_headers import Mirror
+from hub.wire.hub_chains import EXPERIMENTAL, NO_HUBS, HubChain, announcement
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Request, Result, peek_object, peek_str, raw
 from hub.wire.mcp import Era, Kind
 

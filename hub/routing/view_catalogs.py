@@ -11,7 +11,7 @@ from typing import Final
 import trio
 from msgspec import Struct, field, structs
 
-from config.security_settings import Profile
+from config.profile_settings import Profile
 from hub.catalog.catalog import Catalog
 from hub.catalog.merge_catalog import choose, merge, merge_in_steps
 from hub.catalog.profiles.profile_entries import ProfileRules

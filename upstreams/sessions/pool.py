@@ -28,7 +28,7 @@ from config.settings import UpstreamConfig
 from hub.link.bounded_dict import BoundedDict
 from hub.link.call_interface import OWNER, Caller, Tenant
 from hub.link.hub_errors import Overloaded, UpstreamUnavailable
-from hub.wire.declarations import detach_all
+from hub.wire.capabilities import detach_all
 from hub.wire.mcp import LIST_ROOTS, Era
 from upstreams.sessions.pooled_session import PooledSession
 from upstreams.sessions.sharing import EXCLUSIVE, ONE_STREAM, Sharing, is_welcoming, sharing_of, terms_of, union

@@ -25,7 +25,7 @@ from hub.link.fault_isolation import run_isolated
 from hub.link.hub_errors import HubError
 from hub.link.sealing import InvalidSeal
 from hub.wire import mcp
-from hub.wire.declarations import TASKS_NEEDED
+from hub.wire.capabilities import TASKS_NEEDED
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Request, Result, open_object, peek_str, raw
 from hub.wire.mcp import Era, era_of
 from hub.wire.questions.askable_questions import QuestionRefusal

@@ -15,7 +15,7 @@ from typing import Final
 from msgspec import structs
 
 from config.name_globs import EachGlob, MetGlobs, NameChoice, may_choose
-from config.security_settings import Profile, ResolvedOverride, ToolOverride
+from config.profile_settings import Profile, ResolvedOverride, ToolOverride
 from hub.catalog.profiles.fixed_arguments import CannotFix, FixedArguments, misfits, without
 from hub.catalog.sign_in_tool import SIGN_IN, SignInTool
 from hub.catalog.time_slices import STEP, Steps, finish, map_in_steps

@@ -21,7 +21,8 @@ from hub.rules.fingerprints import hash_listed
 from hub.rules.policy.verdict import Verdict
 from hub.telemetry.operation_record import ASKED, CANCELLED, Ended, is_unknown, strip_uri
 from hub.wire.jsonrpc import encode
-from hub.wire.mcp import Kind, Snapshot
+from hub.wire.mcp import Kind
+from hub.wire.upstream_snapshot import Snapshot
 
 LARGE_BYTES: Final = 64 << 10
 """Arguments up to this are written where they are wanted."""

@@ -29,7 +29,7 @@ from config.policy.selectors import (
     CallerTerm,
     Thing,
 )
-from config.security_settings import DEFAULT_PROFILE
+from config.profile_settings import DEFAULT_PROFILE
 from hub.catalog.catalog import Catalog
 from hub.catalog.sign_in_tool import SIGN_IN, SignInTool
 from hub.catalog.time_slices import STEP, Steps
