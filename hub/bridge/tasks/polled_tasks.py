@@ -14,6 +14,7 @@ import msgspec
 import trio
 from msgspec import Raw
 
+from config.server_names import server_of
 from hub.bridge.input_rounds import InputRefused, capabilities_offered, input_requests, read_questions
 from hub.bridge.request_state import RequestStates, answers_of
 from hub.bridge.tasks import translate_tasks
@@ -186,7 +187,8 @@ class TaskHandles:
         if (ticket := self._read(id)) is None or ticket.principal != viewer.caller.identity.principal:
             return None
         upstream, view = self.upstreams.get(ticket.upstream), viewer.view
-        is_valid = upstream is not None and upstream.config.tasks != "off" and view.server in ("", ticket.upstream)
+        is_here = view.server in ("", server_of(ticket.upstream))
+        is_valid = upstream is not None and upstream.config.tasks != "off" and is_here
         # what is left out for a host has no tasks either
         return ticket if is_valid and self.shows(view, ticket.upstream, ticket.tool) else None
 
