@@ -7,6 +7,7 @@ that, so an intent never names a tool of the hub's own in another's place.
 
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from itertools import takewhile
 from typing import Final
 
 import trio
@@ -242,16 +243,16 @@ class Intents:
             return refusal
         catalog = self._live.of(structs.replace(view, audience=""))
         found = catalog.resolve_uri(wanted.exposed) if kind is None else [catalog.route(kind, wanted.exposed)]
-        if found and (route := found[0]) is not None and route.upstream in self._live.upstreams:
-            request, recorder = wanted.request, self._chains.recorder
+        route = found[0] if found else None
+        if route is not None and route.upstream in self._live.upstreams and route.upstream in self._chains.gates:
+            request, gate = wanted.request, self._chains.gates[route.upstream]
             chain = self._chains.find(request.method, route.upstream)
             target = Target(self._live.upstreams[route.upstream], route, wanted.exposed, chain, kind)
             operation = Operation(request.method, request.params)
             intent = Intent(target, request, operation, exchange, exchange, wanted.meta_tool)
-            exchange.is_operation = True
-            recorder.admits(intent)
+            passed = Section(tuple(takewhile(lambda step: step.stage is not gate, chain.outer)), intent)
             judge.note_denial(intent, judge.look_up(exchange.caller, view, target).verdict)
-            recorder.left(intent, DENIED)
+            passed.leave(DENIED)
         return refusal
 
     def _make(
