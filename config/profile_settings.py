@@ -62,6 +62,8 @@ class Profile(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Text for the model, in front of what the servers say."""
     rename: Annotated[dict[str, str], live(mask="never")] = {}
     """New names of tools by their visible names; both can be called, the new one is listed."""
+    accounts: Annotated[dict[str, str], live(mask="never")] = {}
+    """The account that serves these hosts, by server: `{ github = "work" }`."""
     override: Annotated[dict[str, ToolOverride], live()] = {}
     """Tools that are described otherwise, or have arguments with fixed values, by visible name before renaming."""
 

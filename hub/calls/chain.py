@@ -87,7 +87,7 @@ class Intent(Struct, frozen=True, eq=False):
     def facts(self) -> dict[str, object]:
         """What records say of it."""
         who, target = self.host.caller.identity, self.target
-        about = {"p": who.principal, "host": who.host, "up": target.upstream.name, "m": self.request.method}
+        about = {"p": who.principal, "host": who.host, "up": target.upstream.whole_name, "m": self.request.method}
         return {"ref": self.ref, **about, "name": target.exposed}
 
     def log_fields(self) -> dict[str, str]:

@@ -141,7 +141,7 @@ class Router:
 
     def roots_changed(self, tenant: Tenant) -> None:
         """A host says that it works somewhere else now."""
-        for upstream in self.upstreams.values():
+        for upstream in self.live.running.values():
             upstream.roots_changed(tenant)
 
     def removed(self, name: str, sid: str, view: View = EVERYTHING) -> None:
@@ -149,6 +149,10 @@ class Router:
         had only those at work there."""
         self._subscriptions.removed(name)
         self._resolver.removed(name, sid, view)
+
+    def account_removed(self, name: str) -> None:
+        """An account at a server is not configured any more."""
+        self._subscriptions.removed(name)
 
     def tell_of_ends(self, on_left: Callable[[Tenant], None]) -> None:
         """Tell of each conversation that is over."""
@@ -161,7 +165,7 @@ class Router:
             self.live.judge.legs.left(tenant)
         self._on_left(tenant)
         self._bridge.parking.host_left(tenant)
-        for upstream in self.upstreams.values():
+        for upstream in self.live.running.values():
             upstream.host_left(tenant)
 
     def initialize(self, params: dict[str, Raw], view: View) -> tuple[Result, str, dict[str, Raw]]:

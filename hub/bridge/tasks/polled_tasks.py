@@ -14,6 +14,7 @@ import msgspec
 import trio
 from msgspec import Raw
 
+from config.server_names import server_of
 from hub.bridge.input_rounds import InputRefused, capabilities_offered, input_requests, read_questions
 from hub.bridge.request_state import RequestStates, answers_of
 from hub.bridge.tasks import translate_tasks
@@ -192,8 +193,8 @@ class TaskHandles:
         if (ticket := self._read(id)) is None or ticket.principal != viewer.caller.identity.principal:
             return None
         upstream, view = self.upstreams.get(ticket.upstream), viewer.view
-        is_valid = upstream is not None and upstream.config.tasks != "off" and view.server in ("", ticket.upstream)
-        return ticket if is_valid else None
+        is_here = view.server in ("", server_of(ticket.upstream))
+        return ticket if upstream is not None and upstream.config.tasks != "off" and is_here else None
 
     def _is_shown(self, ticket: TaskTicket, viewer: Viewer) -> bool:
         """False: its tool is left out for this host, so it has no tasks of that either."""
