@@ -29,6 +29,7 @@ from config.security_settings import (
     HookConfig,
     OAuthConfig,
     Pinning,
+    Pipeline,
     PolicyConfig,
     Profile,
     SamplingBudget,
@@ -476,6 +477,8 @@ class HubConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Registries of servers by name, asked by `hubd search` and `hubd add` in this order, before the official one."""
     profiles: Annotated[dict[str, Profile], live(hints="profile views")] = field(default_factory=dict)
     """The part of all servers that some hosts are shown, by the name of the profile."""
+    pipelines: Annotated[dict[str, Pipeline], live(hints="pipeline")] = field(default_factory=dict)
+    """Tools made of several calls; each is listed as `hub__NAME`."""
     include: Annotated[tuple[str, ...], Setting(reload=None)] = ()
     """Further files, as paths or globs relative to this file; TOML or JSON, upstreams only."""
     upstreams: Annotated[
