@@ -10,7 +10,8 @@ are in the names.
 A change is applied by `Hub.apply`, that of a server by `Upstream.adjust`, that of where hosts come in by
 `HttpListener.apply`.
 
-A new setting counts in our own files only: in files of hosts a closed list counts (`loading.host_entry.OUR_SETTINGS`).
+A new setting counts in our own files only: in files of hosts a closed list counts
+(`loading.translate_host_entry.OUR_SETTINGS`).
 """
 
 import re
@@ -122,8 +123,11 @@ class ServerSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     ] = field(default=(), name="pass")
     """Patterns of further variables of the hub that the program gets; `!` takes out. What looks like a secret is only
     passed by its full name."""
-    transport: Annotated[Literal["auto", "stdio", "http", "sse"], reconnect(identity="server", hints="type")] = "auto"
-    """`http` is Streamable HTTP, `sse` the deprecated HTTP+SSE of 2024-11-05; `auto` finds out."""
+    transport: Annotated[Literal["auto", "stdio", "http", "sse", "ws"], reconnect(identity="server", hints="type")] = (
+        "auto"
+    )
+    """`http` is Streamable HTTP, `sse` the deprecated HTTP+SSE of 2024-11-05, `ws` a WebSocket (extra `ws`); `auto`
+    finds out."""
     tools: Annotated[tuple[str, ...], live(hints="allowed_tools allowedTools")] = ALL
     """Globs over its own names of tools, such as "read_*"; what begins with `!` is taken away, and if all do, the rest
     is left. Tools that are left out do not exist for hosts; `[]`: none of them does."""
@@ -199,7 +203,9 @@ class UpstreamConfig(ServerSettings, frozen=True, forbid_unknown_fields=True, kw
     """Arguments of the program; `${VAR}`, `${VAR:-default}` and `${file:path}` are replaced, as in all texts here."""
     cwd: Annotated[str | None, _server(mask="never", needs="command", hints="workdir directory")] = None
     """Working directory of the program, relative to the configuration file; by default the directory of that file."""
-    url: Annotated[str | None, _server(mask="url", pattern=r"https?://", hints="serverUrl httpUrl uri endpoint")] = None
+    url: Annotated[
+        str | None, _server(mask="url", pattern=r"(https?|wss?)://", hints="serverUrl httpUrl uri endpoint")
+    ] = None
     """The address of a server that runs already."""
     headers: Annotated[dict[str, Secret], _server(needs="url", hints="http_headers httpHeaders")] = {}
     """Sent with each request to `url`."""
@@ -256,9 +262,14 @@ class UpstreamConfig(ServerSettings, frozen=True, forbid_unknown_fields=True, kw
         return tuple(name for name, how in checks.items() if how == "strict")
 
     @property
+    def speaks_websocket(self) -> bool:
+        """True if it is reached over a WebSocket."""
+        return self.url is not None and (self.transport == "ws" or self.url.startswith(("ws://", "wss://")))
+
+    @property
     def signs_in(self) -> bool:
         """True if the hub may sign in where the server wants that: it has a URL, and nothing else lets the hub in."""
-        if self.url is None or self.oauth.grant == "none":
+        if self.url is None or self.oauth.grant == "none" or self.speaks_websocket:
             return False
         return not any(name.lower() == "authorization" for name in self.headers)
 

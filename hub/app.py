@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from cache.resource_cache import ResourceCache
+from config.diagnostics import Keys
 from config.diff import difference, pending
-from config.errors import Keys
 from config.loading.precedence import Origin
 from config.remembered_facts import Memory
 from config.security_settings import HookConfig
@@ -31,9 +31,9 @@ from hub.catalog.upstream_entries import UpstreamEntries
 from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view_names import home_of
 from hub.catalog.visible_names import rules_of
+from hub.decide_search_mode import SearchDecisions, load_modes
 from hub.downstream.host_conversations import Hosts
 from hub.host_views import HostViews
-from hub.hosts_that_search import SearchDecisions, load_modes
 from hub.link.autosave import autosave
 from hub.link.call_interface import Tenant
 from hub.link.fault_isolation import keep_going
@@ -46,7 +46,7 @@ from hub.routing.list_updates import ListUpdates
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.log_levels import LogLevels
 from hub.routing.router import Router
-from hub.routing.subscriptions import Subscriptions
+from hub.routing.subscription_requests import Subscriptions
 from hub.routing.tool_usage import ToolUsage
 from hub.routing.view_catalogs import ShownServers
 from hub.rules.audit.writer import Audit
@@ -61,7 +61,7 @@ from upstreams.inventory.last_known_lists import LastKnown
 from upstreams.redact import CommonSecrets
 from upstreams.reference_values import read_references
 from upstreams.session_contract import NO_CREDENTIALS, CredentialSource
-from upstreams.sessions.open_pool_sessions import RunSession
+from upstreams.sessions.session_opener import RunSession
 from upstreams.supervisor import Supervisor, Upstreams
 from upstreams.transports import choose_transport as transports
 from upstreams.transports.stdio.process import is_found

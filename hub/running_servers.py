@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from cache.resource_cache import ResourceCache
-from config.errors import Keys
+from config.diagnostics import Keys
 from config.loading.checks.rules import is_ruled
 from config.loading.precedence import Origin
 from config.settings import HubConfig, UpstreamConfig

@@ -3,7 +3,7 @@
     supervisor           all upstreams; applies configurations       runner          keeps one upstream running
     upstream             what the hub calls                          lifecycle       its states as a table
     availability         why it is away, and until when              unasked_events  its events outside of calls
-    host_subscriptions   subscriptions, moved between sessions       sessions        which session serves which host
+    subscriptions_across_sessions   those of hosts, moved            sessions        which session serves which host
     session_contract     the contract of all transports              transports      stdio, Streamable HTTP, HTTP+SSE
     inventory            what it lists                               subscriptions   what a session is subscribed to
     questions            what it asks, attributed to calls           journal         what it wrote, what became of it

@@ -14,7 +14,7 @@ from config.settings import UpstreamConfig
 from hub.link import hub_errors
 from hub.link.backoff import jitter
 from hub.link.sync_primitives import Bell
-from upstreams.journal.history import History
+from upstreams.journal.events_and_trouble import History
 from upstreams.journal.journal import Journal
 from upstreams.lifecycle import TRANSITIONS, Event, State
 from upstreams.redact import CommonSecrets

@@ -18,7 +18,7 @@ from typing import Final
 
 import trio
 
-from config.errors import ConfigError, Problem
+from config.diagnostics import ConfigError, Problem
 from config.loading.checks.upstream import problems_of_upstream
 from config.references import NUL, Reference, ResolvedConfig, in_headers, references_of, resolve_references
 from config.safe_reading import read_plain

@@ -35,8 +35,8 @@ from upstreams.redact import CommonSecrets
 from upstreams.reference_values import ReadReferences, read_references
 from upstreams.runner import UpstreamRunner
 from upstreams.session_contract import NO_CREDENTIALS, NO_WATCH, CredentialSource, SessionWatch
-from upstreams.sessions.open_pool_sessions import RunSession
-from upstreams.subscriptions.subscription import InvalidationListener
+from upstreams.sessions.session_opener import RunSession
+from upstreams.subscriptions.resource_subscription import InvalidationListener
 from upstreams.transports.choose_transport import run_session
 from upstreams.transports.stdio.process import is_found
 from upstreams.upstream import ManagedUpstream, UpstreamParts

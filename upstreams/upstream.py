@@ -32,8 +32,7 @@ from hub.wire.mcp import Era, Kind, Snapshot, era_of
 from hub.wire.questions.askable_questions import Question, QuestionRefusal, outcome_of_question
 from upstreams.availability import Availability
 from upstreams.cold_start.start_gate import StartGate
-from upstreams.host_subscriptions import HostSubscriptions
-from upstreams.inventory.offer import Offered, declares_changes, empty_snapshot, is_local
+from upstreams.inventory.current_lists import Offered, declares_changes, empty_snapshot, is_local
 from upstreams.inventory.refresh import ListRefresh, Reading
 from upstreams.journal.journal import Journal
 from upstreams.lifecycle import Event, State
@@ -42,12 +41,13 @@ from upstreams.redact import CommonSecrets
 from upstreams.reference_values import ReadReferences, ReferenceValues
 from upstreams.session_contract import CredentialSource, SessionWatch
 from upstreams.sessions.calls import Calls
-from upstreams.sessions.open_pool_sessions import RunSession, SessionOpener, SessionParts
 from upstreams.sessions.pool import Pool
 from upstreams.sessions.pooled_session import PooledSession
 from upstreams.sessions.select_session import LegacySessions, SessionSelector
+from upstreams.sessions.session_opener import RunSession, SessionOpener, SessionParts
 from upstreams.status_facts import Counts, UpstreamStatus
-from upstreams.subscriptions.subscription import InvalidationListener, ResourceSubscriber
+from upstreams.subscriptions.resource_subscription import InvalidationListener, ResourceSubscriber
+from upstreams.subscriptions_across_sessions import HostSubscriptions
 from upstreams.unasked_events import EventSink
 
 
@@ -504,6 +504,7 @@ class ManagedUpstream:
         if session and (session.pid is not None or session.is_pinged or silent_s is not None):
             health = "ok" if silent_s is None else "silent"
         transport = "sse" if self.config.transport == "sse" else "http"  # the server may turn out to speak another
+        transport = "ws" if self.config.speaks_websocket else transport
         if session or self.config.command is not None:
             transport = session.transport if session else "stdio"
         trouble = self.availability.history.trouble(self.state, trio.current_time())

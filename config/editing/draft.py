@@ -18,11 +18,11 @@ from typing import Any, Final
 from msgspec import Struct
 
 from config.atomic_writes import read_file, replace_file
+from config.diagnostics import ConfigError, Diagnostic, EditError
 from config.editing.imported_file import without
 from config.editing.text import serverfile, toml
 from config.editing.text.change import Edit, EditRefused
 from config.editing.text.file_shape import Shape
-from config.errors import ConfigError, Diagnostic, EditError
 from config.hub_paths import config_file
 from config.loading.assemble import load_all
 from config.loading.document import JSON_SUFFIXES, YAML_SUFFIXES

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from config.environment.hubd_env import Environ, line_for
 from config.environment.variables_for_servers import Patterns, passing
-from config.own_program import is_executable, passing_place
+from config.hubd_executable import is_executable, passing_place
 from config.references import texts_in
 
 _OF_A_LOGIN = re.compile(

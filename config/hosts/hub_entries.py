@@ -25,7 +25,7 @@ from config.editing.text import jsonc, serverfile
 from config.editing.text.change import Edit, EditRefused
 from config.hosts.host_file_records import RecordsByFile
 from config.hosts.known_hosts import KnownHost, Place
-from config.loading.host_files import command_of, hubd_command
+from config.loading.translate_host_file import command_of, hubd_command
 
 KEY: Final = "hub"
 """The name of our entry in every host."""

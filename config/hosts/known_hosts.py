@@ -17,8 +17,8 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
+from config.diagnostics import quote_toml
 from config.editing.text.file_shape import Format, Shape
-from config.errors import quote_toml
 from config.security_settings import Profile
 
 _VARIABLE = re.compile(r"\$\{([A-Z_]+):-([^}]*)\}")

@@ -10,12 +10,12 @@ from typing import Any, Final
 
 import msgspec
 
-from config.errors import ConfigError, Diagnostic, Findings, Keys, Problem
+from config.diagnostics import ConfigError, Diagnostic, Findings, Keys, Problem
 from config.loading.checks.hub import problems_of_hub, warnings_of_hub
-from config.loading.checks.names import problems_of_names, warnings_of_names
 from config.loading.checks.oauth import problems_of_oauth_in_fleet
 from config.loading.checks.profiles import warnings_of_profiles
 from config.loading.checks.rules import warnings_of_policy
+from config.loading.checks.server_and_tool_names import problems_of_names, warnings_of_names
 from config.loading.checks.upstream import problems_of_upstream, warnings_of_upstream
 from config.loading.convert_to_structs import UPSTREAM, convert, convert_known, nearest
 from config.loading.gather import ConfigFiles, Gathered, gather

@@ -19,7 +19,7 @@ from typing import Literal
 from msgspec import Struct
 
 from config.atomic_writes import lock_edits, replace_private
-from config.errors import EditError
+from config.diagnostics import EditError
 from config.hub_paths import secrets_path
 from config.references import NAME_RULE, NUL, is_name
 from config.secrets.kept_secrets import MAX_VALUE_BYTES, SECRETS, KeptSecret, read_secrets

@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from config.errors import ConfigError
+from config.diagnostics import ConfigError
 from config.hub_paths import secrets_path, trust_path
 from config.loading.gather import gather
 from config.loading.one_file import Source

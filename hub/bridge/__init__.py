@@ -8,5 +8,5 @@
 
 `era_bridge` decides which it is; `request_state` seals what a host carries between its requests, `tasks` deals with
 results that come later, `url_elicitation` with upstreams that ask for a visit to a page, or at which a person has to
-sign in (`page_visits`: those that have begun).
+sign in (`pending_url_elicitations`: those that have begun).
 """

@@ -21,8 +21,8 @@ from hub.bridge.input_rounds import (
     kinds_of,
     read_wanted,
 )
-from hub.bridge.page_visits import PageVisits
 from hub.bridge.parking.parking import PARK, ParkedCalls, Work
+from hub.bridge.pending_url_elicitations import PageVisits
 from hub.bridge.request_state import BadState, FirstRound, RequestState, RequestStates, input_required
 from hub.bridge.tasks.task_bridge import ABSORBED, Tasks
 from hub.bridge.url_elicitation import AGAIN, FindGuide, UrlElicitations, round_of

@@ -20,7 +20,7 @@ import trio
 from msgspec import Raw, Struct
 
 from hub.bridge.input_rounds import MAX_AT_ONCE, MAX_ROUNDS, Crossing, InputRefused, admit
-from hub.bridge.page_visits import PageVisits
+from hub.bridge.pending_url_elicitations import PageVisits
 from hub.bridge.request_state import Binding, RequestState, RequestStates, input_required
 from hub.link.call_interface import Caller, Upstream
 from hub.link.hub_errors import Executed, HubError, UpstreamProtocolError, UpstreamUnauthorized

@@ -85,7 +85,7 @@ class AskableHost(Protocol):
 
 
 class RunnablePassage(RunningCall, Protocol):
-    """An operation that waits for a task: `hub.routing.pass_through_stages.Passage` is one."""
+    """An operation that waits for a task: `hub.routing.run_chain.Passage` is one."""
 
     async def run(self) -> Reply:
         """Carry it out. Raises HubError: there is no answer."""
@@ -112,6 +112,7 @@ class HostExchange:
         "_refuse_answer",
         "_session",
         "_token",
+        "answered_at",
         "caller",
         "find_ends",
         "headers",
@@ -124,6 +125,7 @@ class HostExchange:
         "ref",
         "reported_at",
         "send",
+        "sent_at",
         "view",
         "wants_progress",
     )
@@ -153,6 +155,9 @@ class HostExchange:
         """It was answered from memory."""
         self.ref = ""
         """Its operation, as people and records write its number, once more than a plain answer may be needed."""
+        self.sent_at = self.answered_at = 0.0
+        """The times at which its first message went to an upstream, and at which that first said something about it, by
+        `time.perf_counter`; 0: not yet."""
         self.is_operation = False
         """It asks for something that there is, and passes stages, one of which makes a record of it."""
         self.lacking: Missing | None = None
@@ -193,6 +198,7 @@ class HostExchange:
             return
         self._last_progress = value
         self._held = params
+        self.answered_at = self.answered_at or perf_counter()
         if self._allowed.take(trio.current_time()):
             self.send_held()
 
@@ -212,6 +218,10 @@ class HostExchange:
     def defer(self, passage: RunnablePassage | None) -> None:
         """Keep the way of the operation for the task that goes on with it, or no more. `close` cancels it."""
         self.passage = passage
+
+    def note_sent(self) -> None:
+        if not self.answered_at:
+            self.sent_at = perf_counter()
 
     def note_cached(self) -> None:
         """The request is answered from memory."""
@@ -270,6 +280,7 @@ class HostExchange:
     async def pass_on(self, question: Question, ask: Callable[[Question], Awaitable[Reply]]) -> Reply:
         """Put a question by `ask`, as far as answers may go to the upstream; whoever follows questions is told."""
         began, reply = perf_counter(), None
+        self.answered_at = self.answered_at or began
         try:
             reply = self._refuse_answer(question) or await ask(question)
             reply = self._refuse_answer(question) or reply

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from config.security_settings import Profile
-from hub.catalog.embedded_uris import Change, identity
 from hub.catalog.instructions import ServerWords, instructions, offer_of
 from hub.catalog.list_result import Cursors, Ttl, freshness_of, list_result
 from hub.catalog.profiles.unmatched_names import ProfileDoubts
+from hub.catalog.rewrite_embedded_uris import Change, identity
 from hub.catalog.search.index import SearchIndex
 from hub.catalog.search.meta_tools import HubTools, meta_tools
 from hub.catalog.token_cost import ShownCost, TokenCost, cost_of, cost_of_view
@@ -36,7 +36,7 @@ from hub.wire.declarations import EXPERIMENTAL, join_chains, read_chain
 from hub.wire.http.mirror_headers import Mirror
 from hub.wire.jsonrpc import PiecedResult, encode
 from hub.wire.mcp import Kind
-from upstreams.inventory.offer import in_full
+from upstreams.inventory.current_lists import in_full
 
 if TYPE_CHECKING:
     from hub.catalog.pipeline_tools import ShownPipeline

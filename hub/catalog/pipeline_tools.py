@@ -16,7 +16,7 @@ from hub.catalog.upstream_entries import VisibleEntry
 from hub.catalog.visible_names import Rules, join_some
 from hub.wire.jsonrpc import encode, peek_object, raw
 from hub.wire.mcp import HUB_TOOLS, ListEntry
-from upstreams.inventory.schema_checks import ToolSchema, Uncheckable
+from upstreams.inventory.compiled_schemas import ToolSchema, Uncheckable
 
 MAX_TOLD: Final = 3
 """Tools that a warning names."""

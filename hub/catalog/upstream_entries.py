@@ -17,13 +17,13 @@ from typing import Final, Self
 from msgspec import Raw, Struct, structs
 
 from config.name_globs import ALL, NameChoice
-from hub.catalog.embedded_uris import UI_KEYS, localise_meta
 from hub.catalog.instructions import one_line
 from hub.catalog.profiles.fixed_arguments import FixedArguments
+from hub.catalog.rewrite_embedded_uris import UI_KEYS, localise_meta
 from hub.catalog.sign_in_tool import SIGN_IN, SignInTool, sign_in_tool
 from hub.catalog.time_slices import STEP, Steps, map_in_steps
 from hub.catalog.token_cost import tool_bytes
-from hub.catalog.tool_hints import marks_of, with_hints
+from hub.catalog.tool_annotations import marks_of, with_hints
 from hub.catalog.uri_claims import UriClaims
 from hub.catalog.visible_names import NameKind, UpstreamRule, name_id, quote_some, rename, visible_name
 from hub.wire import byte_checks, mcp

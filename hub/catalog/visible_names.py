@@ -139,7 +139,7 @@ class UpstreamRule(Struct, frozen=True):
     trusted: bool = False
     """Its tools are believed when they say that they only read."""
     hints: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    """What the user says of its tools, by globs over its own names of them (`hub.catalog.tool_hints`)."""
+    """What the user says of its tools, by globs over its own names of them (`hub.catalog.tool_annotations`)."""
     held: frozenset[tuple[Kind | None, str]] = frozenset()
     """What is not listed, by its own names, though it keeps its visible ones: calls of it are refused."""
     sign_in: SignInTool = SignInTool.NONE

@@ -227,7 +227,7 @@ def ask(method: str) -> Any:
     """Ask the hub that runs; its result, None: none answers in time. As `ControlClient`, which takes too long to
     import at every key."""
     from config.hub_paths import control_path
-    from hub.linux.socket_peers import ForeignPeer, refuse_foreign_hub
+    from hub.linux.peer_credentials import ForeignPeer, refuse_foreign_hub
 
     until = now_s() + PATIENCE_S
     path, received = str(control_path()), bytearray()

@@ -13,8 +13,8 @@ from msgspec import structs
 
 from config import base_directories
 from config.atomic_writes import lock_edits
+from config.diagnostics import Diagnostic, EditError
 from config.editing.draft import Draft
-from config.errors import Diagnostic, EditError
 from config.hub_paths import state_dir
 from config.remembered_facts import Memory
 from hub.cli.checks import environment, hosts, hub_status, machine_state, other_and_dead_hubs, servers, stores

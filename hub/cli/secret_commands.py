@@ -11,7 +11,7 @@ from getpass import getpass
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from config.errors import ConfigError, EditError
+from config.diagnostics import ConfigError, EditError
 from config.secrets.kept_secrets import MAX_VALUE_BYTES
 from config.secrets.store import SecretStore, Stored, check_name
 from config.secrets.uses import secret_uses

@@ -37,6 +37,11 @@ class CallRow(Struct, frozen=True, kw_only=True):
     at: float = 0.0
     """The time when it was over."""
     took_s: float = 0.0
+    waited_s: float | None = None
+    """Seconds for which it waited before it was sent: for people, hooks, its turn or its server; None: nothing was sent
+    for it."""
+    first_answer_s: float | None = None
+    """Seconds until its server first said something: progress, a question or its result; None: it did not."""
     method: str = ""
     upstream: str = ""
     name: str = ""

@@ -1,6 +1,6 @@
 """The daemon: one hub as a process, and its doors to the outside.
 
-`serve` is the way in, with the exit codes: it prepares the start (`served_configuration`, `make_lasting_parts`), and
+`serve` is the way in, with the exit codes: it prepares the start (`served_configuration`, `open_persistent_state`), and
 `daemon` runs and drains the hub with its listeners. `reload` says what becomes of changed files, `bind_unix` has the
 unix sockets and the lock, `bind_http` and `http_listener` say where HTTP is served, `http_routes` is the golden list of
 paths there (one row each), `api` what its user may ask of it. `sign_in_parts` has all of sign-ins at upstreams, made

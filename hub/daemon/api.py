@@ -17,7 +17,7 @@ from typing import Any, Final
 import trio
 from msgspec import UNSET, Raw, convert, structs
 
-from cache.entry import DropCause
+from cache.cache_entry import DropCause
 from cache.statistics import CacheStatistics
 from config.name_globs import ALL
 from config.security_settings import DEFAULT_PROFILE
@@ -39,6 +39,7 @@ from hub.downstream.request_pipeline import serve
 from hub.downstream.stateless_host import StatelessHost
 from hub.link.call_interface import OWNER, Caller, Identity
 from hub.link.hub_errors import UpstreamUnavailable
+from hub.link.sync_primitives import take_turns
 from hub.routing.tool_usage import RECENT_DAYS, RecentUse
 from hub.telemetry.figures import sum_calls
 from hub.wire.jsonrpc import Request, Result, own_items, raw
@@ -78,14 +79,18 @@ class DaemonApi:
         membership = None if listener is None else listener.membership
         doubts = self._doubts_of_labels()
         left_out = {} if self._reloader is None else self._reloader.reasons_left_out()
-        rows = await hub.views.status()
+        rows, upstreams = await hub.views.status(), list[answers.UpstreamRow]()
+        for upstream in list(hub.supervisor.upstreams.values()):
+            upstreams.append(self._upstream(upstream))
+            await trio.lowlevel.checkpoint()
+        calls = await take_turns(sum_calls(hub.router.chains.recorder, perf_counter(), hub.servers.configs))
         profiles = tuple(structs.replace(row, warnings=(*row.warnings, *doubts.get(row.name, ()))) for row in rows)
         return answers.Status(
             version=HUBD_VERSION,
             uptime_s=round(trio.current_time() - hub.started_at, 1),
             settled=hub.router.settled.is_set(),
             upstreams=(
-                *map(self._upstream, hub.supervisor.upstreams.values()),
+                *upstreams,
                 *(answers.UpstreamRow(name=name, state="unresolved", last_error=why) for name, why in left_out.items()),
             ),
             hosts=tuple(self._host(host.view, row) for host, row in zip(hub.hosts, hub.hosts.status(), strict=True)),
@@ -105,7 +110,7 @@ class DaemonApi:
             all_tools=hub.live.everything.shown_cost.tools,
             all_tokens=hub.live.everything.shown_cost.tokens,
             audit=hub.audit.status(),
-            calls=sum_calls(hub.router.chains.recorder, perf_counter(), hub.servers.configs),
+            calls=calls,
             requests=hub.undecided,
         )
 

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
+from config.diagnostics import ConfigError
 from config.diff import Difference
 from config.environment.hubd_env import CurrentEnvironment
-from config.errors import ConfigError
 from config.hub_paths import dashboard_path, trust_path
 from config.loading.assemble import Loaded
 from hub.app import WALL, Hub
@@ -31,8 +31,8 @@ from hub.daemon.api import DaemonApi
 from hub.daemon.banner import announce
 from hub.daemon.bind_http import CannotListen
 from hub.daemon.bind_unix import await_removal
-from hub.daemon.dashboard.door import Dashboard
-from hub.daemon.dashboard.parts import Parts
+from hub.daemon.dashboard.dependencies import Parts
+from hub.daemon.dashboard.lazy_dashboard import Dashboard
 from hub.daemon.decision_requests import DecisionRequests
 from hub.daemon.http_listener import HttpListener
 from hub.daemon.http_routes import TokenPage
@@ -183,7 +183,7 @@ class Daemon:
         """What is told of this hub, once somebody asks."""
         from hub.daemon.metrics.families import Families  # not above: most hubs are not asked
 
-        return Families(self._hub, self._reloader, self._watch, self._requests.wants_person)
+        return Families(self._hub, self._reloader, self._watch)
 
     def _show_metrics(self) -> None:
         """Have the page of metrics there, or not, as configured."""

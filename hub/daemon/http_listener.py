@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import trio
 
-from config.errors import ConfigError
+from config.diagnostics import ConfigError
 from config.hub_paths import metrics_token_path, socket_path, token_path, tokens_path
 from config.loading.checks.addresses import split_listen
 from config.settings import HubConfig

@@ -18,9 +18,9 @@ from msgspec import structs
 
 from config import atomic_writes, hub_paths
 from config.base_directories import state_dir
+from config.diagnostics import ConfigError
 from config.diff import Difference
 from config.environment.hubd_env import CurrentEnvironment, for_this_process
-from config.errors import ConfigError
 from config.loading.assemble import Loaded
 from config.projects import Trust
 from config.remembered_facts import Memory
@@ -35,7 +35,7 @@ from hub.daemon.daemon import Daemon, obey, receive
 from hub.daemon.http_listener import HttpListener
 from hub.daemon.logs.setup import HubLog
 from hub.daemon.loop_stalls import LoopWatchdog
-from hub.daemon.make_lasting_parts import audit_for, keys_for, sessions_for, store_for
+from hub.daemon.open_persistent_state import audit_for, keys_for, sessions_for, store_for
 from hub.daemon.reload import Reloader
 from hub.daemon.served_configuration import FixedReferences, ServeOptions, check, configuration
 from hub.daemon.sign_in_parts import SignInParts

@@ -11,7 +11,7 @@ from typing import Final
 
 from msgspec import Struct, structs
 
-from config.errors import ConfigError, Diagnostic
+from config.diagnostics import ConfigError, Diagnostic
 from config.hub_paths import tokens_path
 from config.loading.assemble import Loaded, for_several, load_all
 from config.loading.checks.hub import problems_of_hub

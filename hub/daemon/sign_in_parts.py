@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from config.errors import ConfigError
+from config.diagnostics import ConfigError
 from config.loading.checks.sharing import KEY_BYTES, keys_in
 from config.safe_reading import read_plain
 from config.secrets.keyring import KeyringRefused, NoKeyring, SystemKeyring

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import trio
 from msgspec import convert, structs
 
-from cache.entry import DropCause
+from cache.cache_entry import DropCause
 from hub.app import WALL
 from hub.control import sign_in_messages as messages
 from hub.control.answers import SignInFacts
@@ -77,11 +77,6 @@ class SignInRequests:
             note=f"{credential.problem} {LISTED}" if self._hides_lists(credential) else credential.problem,
             command=COMMANDS.get(credential.account.settings.grant, "").format(name),
         )
-
-    def wants_person(self, name: str) -> bool:
-        """True if a person has to sign in at an upstream now."""
-        credential = self._parts.find(name, OWNER)
-        return credential is not None and credential.state in ("needed", "asking")
 
     def _hides_lists(self, credential: "UpstreamCredential") -> bool:
         """True if nobody sees what an upstream offers before the owner has signed in, whoever else has."""

@@ -15,7 +15,7 @@ from typing import Final, Protocol
 import trio
 from msgspec import Raw, structs
 
-from hub.bridge.page_visits import PageVisits
+from hub.bridge.pending_url_elicitations import PageVisits
 from hub.calls.host_exchange import Send, wants_log
 from hub.catalog.profiles.profile_choice import ProfileChoice
 from hub.catalog.view_names import View

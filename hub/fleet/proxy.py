@@ -14,7 +14,7 @@ import trio
 from hub.link.hub_errors import HubError, UpstreamUnavailable
 from hub.net.request_and_response import STOPPING, HttpRequest, HttpResponse
 from upstreams.transports.http.client import HttpClient, HttpReply
-from upstreams.transports.http.tcp_connection import parse_url
+from upstreams.transports.reach_url import parse_url
 
 log = logging.getLogger("hubd.replicas")
 

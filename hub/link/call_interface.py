@@ -140,6 +140,9 @@ class Exchange(Protocol):
     def log(self, params: dict[str, Raw]) -> None:
         """Pass on a log message that is certain to belong to this operation. Never blocks; may be dropped."""
 
+    def note_sent(self) -> None:
+        """Note that its message goes out only now, after a wait."""
+
     async def ask(self, question: Question) -> Reply:
         """Put an upstream's question to the host: the answer as the upstream can read it, or the refusal it gets.
 

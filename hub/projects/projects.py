@@ -34,7 +34,7 @@ from hub.link.sync_primitives import DirtyFlag
 from hub.projects.workplaces import FolderReadings, Roots, TrustedProjects, is_name
 from hub.routing.list_updates import ListUpdates
 from hub.routing.live_catalog import LiveCatalog
-from hub.routing.subscriptions import Subscriptions
+from hub.routing.subscription_requests import Subscriptions
 from hub.running_servers import RunningServers
 from hub.wire.jsonrpc import encode_notification
 from hub.wire.mcp import LIST_CHANGED, Kind
@@ -122,10 +122,6 @@ class Projects:
         """Sentences about problems of projects that hosts work in."""
         warnings = [str(warning) for running in self.shown.values() for warning in running.project.warnings]
         return [*self._readings.problems(host.workplace for host in self._hosts), *warnings]
-
-    def count_untrusted(self) -> int:
-        """Number of projects that hosts work in and that nobody has allowed as they are."""
-        return len(self.awaiting_trust)
 
     @property
     def awaiting_trust(self) -> list[Path]:

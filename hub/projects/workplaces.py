@@ -21,7 +21,7 @@ from urllib.parse import unquote, urlsplit
 import trio
 from msgspec import Struct
 
-from config.errors import ConfigError
+from config.diagnostics import ConfigError
 from config.file_watcher import Watcher
 from config.projects import PROJECT_FILES, Project, Trust, find_project
 from config.settings import HubConfig

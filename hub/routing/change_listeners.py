@@ -23,7 +23,7 @@ from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Request, Reque
 from hub.wire.mcp import Kind
 from hub.wire.modern_metadata import split_params
 from hub.wire.total_item_limit import MAX_ITEMS, has_too_many_items, read_strings
-from upstreams.subscriptions.subscription import ResourceSubscriber
+from upstreams.subscriptions.resource_subscription import ResourceSubscriber
 
 ACK_TIMEOUT_S: Final = 3.0
 """Seconds that owners of resources have to agree, until a host is answered without theirs."""
@@ -79,7 +79,7 @@ def _strings(wanted: Mapping[str, Raw], name: str) -> list[str] | None:
 class ChangeListener:
     """A host that is told of changes; subclasses send the notifications.
 
-    Satisfies `upstreams.subscriptions.subscription.ResourceSubscriber`.
+    Satisfies `upstreams.subscriptions.resource_subscription.ResourceSubscriber`.
     """
 
     def __init__(self, live: LiveCatalog, doors: Doors, exchange: HostExchange) -> None:

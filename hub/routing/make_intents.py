@@ -13,29 +13,29 @@ import trio
 from msgspec import Raw, Struct, structs
 
 from hub.bridge.request_state import NO_ROUND
-from hub.bridge.tasks.messages import TaskTicket
 from hub.bridge.tasks.polled_tasks import Viewer
+from hub.bridge.tasks.translate_tasks import TaskTicket
 from hub.calls.chain import Intent, Section, Target, go_through
 from hub.calls.host_exchange import HostExchange, tell_nobody
 from hub.catalog.catalog import Catalog
-from hub.catalog.embedded_uris import LARGE_BYTES, untag_arguments
+from hub.catalog.rewrite_embedded_uris import LARGE_BYTES, untag_arguments
 from hub.catalog.search.meta_tools import CALL_READ_ONLY_TOOL, CALLS, BadMetaCall
 from hub.catalog.upstream_entries import Route
 from hub.link.call_interface import NOTHING, Call, Operation
 from hub.link.hub_errors import CallDenied
+from hub.routing.compose_chains import Chains
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.own_tools import OwnTools, not_for_reading, refuse, unwrap
-from hub.routing.pass_through_stages import call_upstream
 from hub.routing.replies_for_hosts import NO_COMPLETION, HostReplies
 from hub.routing.resolve import Resolver
-from hub.routing.stages import Chains
+from hub.routing.run_chain import call_upstream
 from hub.rules.policy.judge import LEGS
 from hub.rules.policy.verdict import Effect
 from hub.wire.errors_for_hosts import NO_REFERENCE, NOUNS, resource_not_found, unknown_name
 from hub.wire.jsonrpc import Failure, Reply, Request, peek_object, peek_str, raw
 from hub.wire.mcp import COMPLETE, INVALID_PARAMS, L1, PROMPTS_GET, SUBSCRIBE, TASKS_GET, TASKS_UPDATE, TOOLS_CALL, Kind
 from hub.wire.modern_metadata import drop_lookalikes, split_params
-from upstreams.subscriptions.subscription import ResourceSubscriber
+from upstreams.subscriptions.resource_subscription import ResourceSubscriber
 
 _encode_name: Final = lru_cache(maxsize=1024)(raw)
 KINDS: Final = {TOOLS_CALL: Kind.TOOL, PROMPTS_GET: Kind.PROMPT}

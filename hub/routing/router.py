@@ -3,7 +3,7 @@
 Requests about the hub itself (`initialize`, `server/discover`, `ping`) are answered here, and so are lists, from the
 live catalogue; a list that may have changed is read again first (`hub.routing.list_updates`). Operations become
 intents (`hub.routing.make_intents`), which pass the stages of their chain to the upstream
-(`hub.routing.pass_through_stages`).
+(`hub.routing.run_chain`).
 
 A catalogue is a snapshot, which `hub.routing.live_catalog` swaps as a whole; no request sees half of a change.
 """
@@ -26,16 +26,16 @@ from hub.catalog.list_result import SETTLING_TTL_MS
 from hub.catalog.view_names import EVERYTHING, View
 from hub.link.call_interface import NOTHING, RunningCall, Tenant
 from hub.link.hub_errors import HubError
+from hub.routing.compose_chains import Chains
 from hub.routing.list_updates import ListUpdates
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.log_levels import LogLevels
 from hub.routing.make_intents import Intents
 from hub.routing.own_tools import Operate, OwnTools
-from hub.routing.pass_through_stages import OnEnd, Passage
 from hub.routing.replies_for_hosts import HostReplies, report_bug
 from hub.routing.resolve import Resolver
-from hub.routing.stages import Chains
-from hub.routing.subscriptions import Subscriptions
+from hub.routing.run_chain import OnEnd, Passage
+from hub.routing.subscription_requests import Subscriptions
 from hub.routing.tool_usage import ToolUsage
 from hub.rules.audit.writer import Audit
 from hub.rules.pins.pins import Pins

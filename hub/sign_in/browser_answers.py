@@ -25,7 +25,7 @@ from hub.sign_in.connection_owner import LOOPBACK_HOST, Who, is_forwarded, is_fr
 from hub.sign_in.finish_sign_in import BadResponse, is_navigation, read_query
 from hub.sign_in.pages import CODE, HEADERS, HTML, begin_page, code_page, page
 from hub.sign_in.pending_sign_ins import MAX_TRIES, Invitation, SignInRecord, Ticket
-from hub.sign_in.return_address import PROXIED
+from hub.sign_in.redirect_uris import PROXIED
 from hub.sign_in.sign_in_urls import host_of
 from hub.sign_in.sign_ins import SignIns
 from upstreams.oauth.client_metadata import client_document

@@ -23,7 +23,7 @@ from hub.net.http_server import Handler
 from hub.sign_in.authorization_servers import Surroundings
 from hub.sign_in.finish_sign_in import BadResponse, Responses, read_pasted
 from hub.sign_in.pending_sign_ins import RECORD_S, Invitation, SignInRecord, Ticket, Tickets, state_hash
-from hub.sign_in.return_address import ReturnAddresses
+from hub.sign_in.redirect_uris import ReturnAddresses
 from hub.sign_in.sign_in_preflight import SignInPreflights, check_scope, join_scopes, too_slow
 from hub.sign_in.sign_in_urls import WILDCARDS, host_of, new_secrets
 from upstreams.oauth.client_id import ClientWish

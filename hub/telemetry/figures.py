@@ -8,12 +8,13 @@ from typing import Final
 
 from config.settings import UpstreamConfig
 from hub.calls.chain import Intent
+from hub.catalog.time_slices import Steps
 from hub.catalog.token_cost import tokens_of
 from hub.control.call_messages import CallRow, CallTotals, RunningRow
 from hub.link.log_context import spell_ref
-from hub.telemetry.contents import NO_CONTENT, CallContent
-from hub.telemetry.costs import cost_of_one, sum_costs
-from hub.telemetry.ended import NO_FAILURES, Ended
+from hub.telemetry.call_contents import NO_CONTENT, CallContent
+from hub.telemetry.costs import cost_of_one, price_of_key
+from hub.telemetry.operation_record import NO_FAILURES, Ended
 from hub.telemetry.recorder import Recorder
 from hub.telemetry.tally import FEWEST, Tally
 
@@ -21,6 +22,8 @@ MAX_DURATIONS: Final = 2_048
 """Durations that are sorted at once."""
 MAX_RUNNING: Final = 50
 MINUTE_S: Final = 60
+OF_SECONDS: Final = 10
+"""The seconds of a server are as much to look at as so many tallies."""
 
 Configs = Mapping[str, UpstreamConfig]
 """Of all servers, by name: they have prices."""
@@ -48,10 +51,17 @@ def describe_call(ended: Ended, offset: float, configs: Configs, content: CallCo
         tokens=tokens_of(ended.size),
         cached=ended.cached,
         transport=ended.transport,
+        waited_s=_after(ended, ended.sent_at),
+        first_answer_s=_after(ended, ended.answered_at),
         cost=cost_of_one(ended, configs).price,
         arguments=content.arguments,
         result=content.result,
     )
+
+
+def _after(ended: Ended, at: float) -> float | None:
+    """Seconds from the beginning of an operation to that time of it; None: it did not come so far."""
+    return round(max(0.0, at - ended.at + ended.took_s), 6) if at else None
 
 
 def describe_running(
@@ -73,39 +83,54 @@ def _describe_running(intent: Intent, now: float) -> RunningRow:
     )
 
 
-def sum_calls(recorder: Recorder, now: float, configs: Configs) -> CallTotals:
+def sum_calls(recorder: Recorder, now: float, configs: Configs) -> Steps[CallTotals]:
     """The figures of all operations. `now` by the clock of records."""
-    tallies = recorder.tallies.values()
-    seconds = [each.last(int(now)) for each in recorder.seconds.values()]
-    lately = [each.lately(int(now)) for each in recorder.seconds.values()]
-    whole = sum(number for number, _ in lately)
-    p50_s, p95_s, p99_s = percentiles(tallies)
+    calls = failed = lately = rate = whole = failed_lately = 0
+    cost, durations, tallies = 0.0, list[float](), list(recorder.tallies.items())
+    for key, tally in tallies:
+        calls += tally.count
+        failed += count_failures(tally)
+        cost += price_of_key(key, configs) * sum(use.charged for use in tally.hosts.values())
+        durations += _latest(tally.last, len(tallies))
+        yield 1
+    for seconds in list(recorder.seconds.values()):
+        numbers, _ = seconds.last(int(now))
+        some, bad = seconds.lately(int(now))
+        lately, rate = lately + sum(numbers), rate + sum(numbers[-MINUTE_S:])
+        whole, failed_lately = whole + some, failed_lately + bad
+        yield OF_SECONDS
+    p50_s, p95_s, p99_s = _percentiles(durations)
     return CallTotals(
-        calls=sum(tally.count for tally in tallies),
-        failed=sum(map(count_failures, tallies)),
-        lately=sum(sum(calls) for calls, _ in seconds),
-        rate=round(sum(sum(calls[-MINUTE_S:]) for calls, _ in seconds) / MINUTE_S, 2),
-        failed_ratio=sum(failed for _, failed in lately) / whole if whole else None,
+        calls=calls,
+        failed=failed,
+        lately=lately,
+        rate=round(rate / MINUTE_S, 2),
+        failed_ratio=failed_lately / whole if whole else None,
         p50_s=p50_s,
         p95_s=p95_s,
         p99_s=p99_s,
         busy=len(recorder.running),
-        cost=sum(each.price for each in sum_costs(recorder.tallies, configs).values()),
+        cost=cost,
     )
 
 
 def percentiles(tallies: Collection[Tally]) -> Percentiles:
     """The p50, p95 and p99 of the last durations of these together; of many tallies, of the latest of each."""
-    each = max(1, MAX_DURATIONS // max(1, len(tallies)))
-    durations = sorted(duration for tally in tallies for duration in _latest(tally.last, each))
+    return _percentiles([each for tally in tallies for each in _latest(tally.last, len(tallies))])
+
+
+def _latest(durations: Collection[float], tallies: int) -> Iterable[float]:
+    """The latest ones of one of so many tallies."""
+    number = max(1, MAX_DURATIONS // max(1, tallies))
+    return islice(durations, max(0, len(durations) - number), None)
+
+
+def _percentiles(durations: list[float]) -> Percentiles:
     if len(durations) < FEWEST:
         return None, None, None
+    durations.sort()
     p50_s, p95_s, p99_s = (durations[ceil(part * len(durations)) - 1] for part in (0.5, 0.95, 0.99))
     return p50_s, p95_s, p99_s
-
-
-def _latest(durations: Collection[float], number: int) -> Iterable[float]:
-    return islice(durations, max(0, len(durations) - number), None)
 
 
 def count_failures(tally: Tally) -> int:

@@ -14,7 +14,7 @@ from tests.journeys.pairs import Pair
 from tests.journeys.test_journey_tasks import EXTENSION, TaskServer, asking, begin, look
 from tests.support.fakes import FakeUpstream
 from tests.support.house import a_house
-from upstreams.subscriptions.subscription import LINGER_S
+from upstreams.subscriptions.resource_subscription import LINGER_S
 
 CURSOR, OTHER = Identity("alice", "cursor"), Identity("alice", "other")
 MARKED = [
@@ -312,6 +312,21 @@ async def test_the_third_leg_is_denied_and_hosts_never_mix(pair, autojump_clock)
         assert (await host.call("mail__go"))["isError"]
         assert not (await cursor.call("mail__go")).get("isError")
     assert called(fakes["mail"]) == ["go", "go", "go"]
+
+
+@pytest.mark.covers("POL-62")
+async def test_entries_of_one_server_each_are_counted_together_for_their_host(pair, autojump_clock):
+    flows = {"files": ("private",), "web": ("untrusted",), "mail": ("outward",)}
+    fakes = {name: pair.fake(tools=["go"]) for name in flows}
+    more = {name: {"flow": flow} for name, flow in flows.items()}
+    async with pair.house(fakes, upstreams=more, policy=PolicyConfig(trifecta="deny")) as (house, everywhere):
+        hosts = {name: await pair.host(house, endpoint=name) for name in flows}
+        other = await pair.host(house, endpoint="mail", identity=CURSOR)
+        for name in ("mail", "files", "mail", "web"):
+            assert not (await hosts[name].call("go")).get("isError"), name
+        assert (await hosts["mail"].call("go"))["isError"]
+        assert (await everywhere.call("mail__go"))["isError"]
+        assert not (await other.call("go")).get("isError")
 
 
 STOLEN = {"action": "accept", "content": {"name": "STOLEN"}}

@@ -67,6 +67,9 @@ class Host:
     def log(self, params: Any) -> None:
         self.heard.append(params)
 
+    def note_sent(self) -> None:
+        pass
+
     async def ask(self, question: Any) -> Reply:
         self.asked.append(question)
         return Result(raw("yes"))

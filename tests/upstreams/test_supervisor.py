@@ -12,8 +12,8 @@ from hub.wire.jsonrpc import Failure, Result, raw
 from hub.wire.mcp import L4, MODERN, Kind, ListEntry
 from tests.support.fakes import FakeHost, FakeSession, FakeUpstream, make_supervisor
 from upstreams.cold_start.start_timeouts import StartLimits
+from upstreams.inventory.current_lists import empty_snapshot, is_local
 from upstreams.inventory.last_known_lists import LastKnown
-from upstreams.inventory.offer import empty_snapshot, is_local
 from upstreams.inventory.refresh import CALM_READINGS, RETRY_LIST_S
 from upstreams.lifecycle import State
 from upstreams.retry_pauses import FAILED_PAUSE_S

@@ -3,7 +3,7 @@
 `accounts`    all credentials of a hub
 `credential`  what sessions with one upstream show, and what becomes of a refusal; `credential_machine` (pure) below it:
               the token, when it is renewed, and what hosts are told; what all credentials share
-`renewal`     one renewal, among all processes, and the end of a sign-in; `token_source`: the ways to the next token
+`renewal`     one renewal, among all processes, and the end of a sign-in; `obtain_token`: the ways to the next token
 `discovery`   which authorization server, and what it can do
 `client_id`   the client id by which that one knows the hub; `client_metadata`: how the hub describes itself (pure)
 `token_endpoint` one request there, one answer, and how the hub proves its client id; `token_answers` (pure): what an

@@ -2,7 +2,7 @@
 
     made -> run: waits for its turn -> opens the session -> serves calls, which hold it -> closed, or ended by itself
 
-There is one for every session: the main one, which the runner keeps, and those that `open_pool_sessions` opens for some
+There is one for every session: the main one, which the runner keeps, and those that `session_opener` opens for some
 hosts.
 """
 
@@ -31,8 +31,8 @@ from upstreams.sessions.log_level import LogLevel
 from upstreams.sessions.sharing import terms_of
 from upstreams.subscriptions.legacy import LegacySubscriptions
 from upstreams.subscriptions.modern import ModernSubscriptions
+from upstreams.subscriptions.resource_subscription import Coverage, InvalidationListener
 from upstreams.subscriptions.session_subscriptions import SessionSubscriptions
-from upstreams.subscriptions.subscription import Coverage, InvalidationListener
 
 log = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from datetime import date
 from typing import Final
 from urllib.parse import urlsplit
 
-from config.errors import Problem
+from config.diagnostics import Problem
 from config.loading.checks.addresses import is_address, is_loopback, split_plain
 from config.security_settings import (
     SECRET_HEADER,

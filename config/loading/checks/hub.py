@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from importlib.util import find_spec
 
-from config.errors import Problem, needs_extra
+from config.diagnostics import Problem, needs_extra
 from config.loading.checks.addresses import is_loopback, split_listen
 from config.loading.checks.http_access import problems_of_access, warnings_of_access
 from config.loading.checks.oauth import problems_of_oauth_in_hub

@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import Final
 from urllib.parse import parse_qsl, urlsplit
 
-from config.errors import Problem
+from config.diagnostics import Problem
 from config.loading.checks.addresses import split_plain
 from config.loading.checks.http_access import SCOPE
 from config.name_globs import problem_of

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, Final
 
-from config.errors import Problem, needs_extra
+from config.diagnostics import Problem, needs_extra
 from config.loading.checks.profiles import HUB_TOOLS, MAX_DESCRIPTION_BYTES, MAX_QUOTED
 from config.loading.checks.upstream import HAS_SCHEMAS
 from config.loading.pipeline_references import INPUT, BadReference, StepReference, split_text, texts_in

@@ -108,6 +108,10 @@ class ParkedCall:
         if self._exchange is not None:
             self._exchange.progress(params)
 
+    def note_sent(self) -> None:
+        if self._exchange is not None:
+            self._exchange.note_sent()
+
     def log(self, params: dict[str, Raw]) -> None:
         """Pass a log message on; dropped while no request is attached."""
         if self._exchange is not None:

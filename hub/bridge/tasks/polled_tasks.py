@@ -16,9 +16,9 @@ from msgspec import Raw
 
 from hub.bridge.input_rounds import InputRefused, capabilities_offered, input_requests, read_questions
 from hub.bridge.request_state import RequestStates, answers_of
-from hub.bridge.tasks import messages
+from hub.bridge.tasks import translate_tasks
 from hub.bridge.tasks.client import SilentExchange, TaskClient, TaskQuestions, is_unknown
-from hub.bridge.tasks.messages import TERMINAL, Task, TaskTicket
+from hub.bridge.tasks.translate_tasks import TERMINAL, Task, TaskTicket
 from hub.catalog.view_names import View
 from hub.link.call_interface import Call, Caller, Interim, Upstream
 from hub.link.fault_isolation import run_isolated
@@ -109,7 +109,9 @@ class TaskHandles:
         ticket = TaskTicket(
             client.upstream.name, principal, task.id, tool, client.version, session, created, run, exposed, agreed
         )
-        return Interim(messages.task_handle(task, self.states.sealer.seal(PURPOSE, messages.write_ticket(ticket))))
+        return Interim(
+            translate_tasks.task_handle(task, self.states.sealer.seal(PURPOSE, translate_tasks.write_ticket(ticket)))
+        )
 
     # --- requests of hosts --------------------------------------------------------------------------------------------
 
@@ -124,7 +126,7 @@ class TaskHandles:
         caller, method = viewer.caller, request.method
         if caller.era is Era.LEGACY:
             return Failure(mcp.METHOD_NOT_FOUND, f"Method not found: {method}")
-        if not messages.declares(caller.capabilities):
+        if not translate_tasks.declares(caller.capabilities):
             text = f"{method} needs the tasks extension among the capabilities"
             return Failure(mcp.MISSING_CAPABILITY, text, TASKS_NEEDED)
         if (id := peek_str(request.params.get("taskId"))) is None:
@@ -135,10 +137,10 @@ class TaskHandles:
             return ELSEWHERE
         if method == mcp.TASKS_GET:
             found = await self._look(id, ticket, viewer)
-            return found if isinstance(found, Failure) else Result(messages.complete_result(found))
+            return found if isinstance(found, Failure) else Result(translate_tasks.complete_result(found))
         do = self._update if method == mcp.TASKS_UPDATE else self._cancel
         if (refusal := await do(ticket, request, viewer)) is None:
-            return Result(messages.complete_result({}))
+            return Result(translate_tasks.complete_result({}))
         return self._refusal(refusal, method, ticket, viewer)
 
     async def _update(self, ticket: TaskTicket, request: Request, viewer: Viewer) -> Failure | None:
@@ -175,7 +177,7 @@ class TaskHandles:
 
     def _read(self, id: str) -> TaskTicket | None:
         try:
-            return messages.read_ticket(self.states.sealer.open(PURPOSE, id))
+            return translate_tasks.read_ticket(self.states.sealer.open(PURPOSE, id))
         except (InvalidSeal, msgspec.DecodeError):
             return None
 
@@ -205,18 +207,18 @@ class TaskHandles:
     async def _look(self, id: str, ticket: TaskTicket, viewer: Viewer) -> dict[str, Any] | Failure:
         """The state of the task, in the format of the extension."""
         if self._is_lost(ticket):
-            return messages.loss_of(id, ticket)
+            return translate_tasks.loss_of(id, ticket)
         client = self._client(ticket, viewer)
         if isinstance(task := await client.poll(), Failure):
             return self._refusal(task, mcp.TASKS_GET, ticket, viewer)
-        if task.status == messages.NEEDS_INPUT:
+        if task.status == translate_tasks.NEEDS_INPUT:
             requests = await self._requests(task, client, ticket, viewer.caller)
-            return messages.task_params(task, id, {"inputRequests": requests})
-        if task.status not in TERMINAL or task.status == messages.CANCELLED:
-            return messages.task_params(task, id, {})
+            return translate_tasks.task_params(task, id, {"inputRequests": requests})
+        if task.status not in TERMINAL or task.status == translate_tasks.CANCELLED:
+            return translate_tasks.task_params(task, id, {})
         reply = self._show(await _outcome(task, client), mcp.TOOLS_CALL, ticket.upstream, ticket.version, viewer)
-        status, more = messages.status_and_outcome(reply)
-        return messages.task_params(task, id, more, status=status)
+        status, more = translate_tasks.status_and_outcome(reply)
+        return translate_tasks.task_params(task, id, more, status=status)
 
     async def _requests(self, task: Task, client: TaskClient, ticket: TaskTicket, caller: Caller) -> dict[str, Raw]:
         if client.era is Era.MODERN:
@@ -274,7 +276,7 @@ class TaskHandles:
         told: dict[str, Raw] = {}
         misses = 0
         while misses <= MAX_MISSES and self._follow(id, stream) is not None:
-            pause_s = messages.POLL_S
+            pause_s = translate_tasks.POLL_S
             try:
                 found = await self._look(id, ticket, stream)
             except (HubError, RemoteProtocolError):
@@ -288,12 +290,16 @@ class TaskHandles:
                 told = params
                 if found["status"] in TERMINAL:
                     return
-                pause_s = messages.poll_s(found)
+                pause_s = translate_tasks.poll_s(found)
             await trio.sleep(pause_s)
 
 
 async def _outcome(task: Task, client: TaskClient) -> Reply:
     if client.era is Era.MODERN:
-        return messages.outcome(task, client.upstream.name)
+        return translate_tasks.outcome(task, client.upstream.name)
     reply = await client.request(mcp.TASKS_RESULT)
-    return reply if task.status != messages.FAILED or messages.has_content(reply) else messages.message_result(task)
+    return (
+        reply
+        if task.status != translate_tasks.FAILED or translate_tasks.has_content(reply)
+        else translate_tasks.message_result(task)
+    )

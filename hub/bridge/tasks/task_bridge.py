@@ -21,8 +21,8 @@ from hub.bridge.input_rounds import Crossing, check_answers, input_requests, kin
 from hub.bridge.request_state import Binding, RequestState, RequestStates, answers_of, input_required
 from hub.bridge.tasks.awaited_tasks import Show, TaskWait
 from hub.bridge.tasks.client import SilentExchange, TaskClient
-from hub.bridge.tasks.messages import augments_calls, declares, requires_task, task_in
 from hub.bridge.tasks.polled_tasks import Shows, TaskHandles
+from hub.bridge.tasks.translate_tasks import augments_calls, declares, requires_task, task_in
 from hub.link.call_interface import Interim, Upstream
 from hub.link.hub_errors import Executed, HubError, UpstreamUnauthorized, with_evidence
 from hub.wire.jsonrpc import Reply, peek_array, peek_object, peek_str, raw

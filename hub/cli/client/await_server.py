@@ -9,10 +9,10 @@ from typing import Final, TypeVar
 
 from config.loading.assemble import load_or_defaults
 from config.settings import HubConfig, Timeouts
+from hub.cli.await_server_starts import PAUSE_S, is_starting
 from hub.cli.client.connection import CallRefused
 from hub.cli.context import UsageError, ask_hub
 from hub.cli.render.words import duration
-from hub.cli.server_watch import PAUSE_S, is_starting
 from hub.control.answers import Status, UpstreamRow
 from hub.control.interruptible_wait import now_s
 from hub.control.methods import STATUS

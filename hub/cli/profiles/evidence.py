@@ -13,7 +13,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from config.errors import EditError
+from config.diagnostics import EditError
 from config.hosts.host_file_records import HadBefore
 from config.hosts.known_hosts import all_hosts
 from config.hub_paths import had_before_path

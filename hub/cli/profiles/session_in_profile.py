@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 
-from config.errors import ConfigError
+from config.diagnostics import ConfigError
 from config.hosts.known_hosts import all_hosts
 from config.security_settings import DEFAULT_PROFILE, Profile
 from hub.cli.client.await_server import config_of_hub

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from config.errors import ConfigError, EditError
+from config.diagnostics import ConfigError, EditError
 from config.loading.assemble import Loaded
 from config.loading.checks.registries import flaw_of_registry
 from config.loading.variables import Unresolved, Variables

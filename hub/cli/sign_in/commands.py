@@ -13,12 +13,13 @@ from typing import Any, Final
 from msgspec.structs import asdict
 
 from config.atomic_writes import lock_edits
+from config.diagnostics import ConfigError
 from config.editing.draft import Draft
-from config.errors import ConfigError
 from config.hosts.secret_literals import NewSecrets
 from config.hub_paths import state_dir
 from config.loading.assemble import load_or_defaults
 from config.secrets.store import SecretStore
+from hub.cli.await_server_starts import ServerOutcome, watch
 from hub.cli.background_hub import start_hub
 from hub.cli.configuration.save_draft import reload_hub, save, say_problems
 from hub.cli.context import CommandFailed, Context, Output, UsageError, agreed, ask_hub, client, now
@@ -27,7 +28,6 @@ from hub.cli.keyboard import read_line
 from hub.cli.parser import add
 from hub.cli.render.sign_ins import accounts_blocks
 from hub.cli.secret_commands import say_kept
-from hub.cli.server_watch import ServerOutcome, watch
 from hub.cli.sign_in.conversation import WHO, TokenWanted, Wishes, converse, how_long
 from hub.control.methods import SIGN_IN_FINISH, SIGN_IN_STATUS, SIGN_OUT
 from hub.control.sign_in_messages import SignedOutAccount, SignInOutcome

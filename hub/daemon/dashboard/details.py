@@ -12,7 +12,7 @@ from config.show.effective import ShownSetting, hub_settings, upstreams
 from hub.catalog.token_cost import tokens_of
 from hub.catalog.upstream_entries import UpstreamEntries
 from hub.control.pin_messages import PinnedServer
-from hub.daemon.dashboard.parts import Parts
+from hub.daemon.dashboard.dependencies import Parts
 from hub.link.hub_errors import UpstreamUnavailable
 from hub.routing.tool_usage import RecentUse
 from hub.rules.fingerprints import key_of

@@ -16,11 +16,11 @@ from config.loading.precedence import stacks
 from config.projects import Project, Trust, load_project, read_project
 from config.show.effective import lines, show_upstream
 from hub.control.pin_messages import PinChange, PinnedServer
-from hub.daemon.dashboard.messages import DetailBlock, InboxItem, InboxList, ItemDetail, Said
-from hub.daemon.dashboard.parts import Parts
+from hub.daemon.dashboard.dependencies import Parts
+from hub.daemon.dashboard.messages import DetailBlock, InboxList, ItemDetail, Said
+from hub.daemon.live.waiting_items import find_items
 from hub.link.hub_errors import Executed, HubError
 from hub.wire.questions.page_urls import is_openable
-from upstreams.lifecycle import State
 
 Lasting = Literal["once", "session", "hour", "always"]
 MOVED: Final = "This was decided elsewhere, or has changed since it was shown; nothing was decided. Look at it again."
@@ -41,42 +41,10 @@ class Inbox:
         self._parts = parts
 
     def list(self) -> InboxList:
-        """All items; the calls that wait first. Cheap: it is asked for each second while a page is open."""
-        asked = sum(row.asked for row in self._parts.hub.hosts.status())
-        return InboxList((*self._approvals(), *self._pins(), *self._projects(), *self._servers()), asked)
-
-    def _approvals(self) -> Iterator[InboxItem]:
-        for each in self._parts.hub.approvals.list_all().requests:
-            if not each.decision:
-                text = f"{each.host}: {each.name} {each.arguments}"
-                yield InboxItem(
-                    kind="approval",
-                    id=each.id,
-                    text=text,
-                    server=each.server,
-                    host=each.host,
-                    age_s=each.age_s,
-                    left_s=each.left_s,
-                )
-
-    def _pins(self) -> Iterator[InboxItem]:
+        """All items."""
         hub = self._parts.hub
-        for name in hub.supervisor.upstreams:
-            if hub.pins.awaits_approval(name):
-                text = "; ".join(hub.pins.remarks(name))
-                yield InboxItem(kind="pins", id=name, text=f"{name}: {text}", server=name)
-
-    def _projects(self) -> Iterator[InboxItem]:
-        projects = self._parts.hub.projects
-        for root in () if projects is None else projects.awaiting_trust:
-            yield InboxItem(kind="project", id=str(root), text=f"{root}: you have not allowed what its files say now")
-
-    def _servers(self) -> Iterator[InboxItem]:
-        for name, upstream in self._parts.hub.supervisor.upstreams.items():
-            if upstream.state is State.UNAUTHORIZED and upstream.config.signs_in_by_person:
-                yield InboxItem(kind="sign-in", id=name, text=f"{name} wants you to sign in", server=name)
-        for name, why in self._parts.reloader.reasons_left_out().items():
-            yield InboxItem(kind="secret", id=name, text=f"{name} is not started: {why}", server=name)
+        asked = sum(row.asked for row in hub.hosts.status())
+        return InboxList(tuple(find_items(hub, self._parts.reloader.reasons_left_out())), asked)
 
     # --- one item -----------------------------------------------------------------------------------------------------
 

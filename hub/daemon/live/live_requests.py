@@ -15,11 +15,14 @@ from hub.control.answers import Status
 from hub.control.call_messages import CallFilter, CallList, CallRow, RunningRow
 from hub.control.methods import CALL_LINES
 from hub.control.overview_messages import Overview
+from hub.daemon.live.waiting_items import find_items
 from hub.link.call_interface import OWNER
-from hub.telemetry.contents import NO_CONTENT
-from hub.telemetry.ended import Ended
+from hub.link.sync_primitives import take_turns
+from hub.telemetry.call_contents import NO_CONTENT
 from hub.telemetry.figures import describe_call, describe_running
+from hub.telemetry.operation_record import Ended
 from upstreams.journal.journal import Follower
+from upstreams.lifecycle import State
 
 if TYPE_CHECKING:
     from hub.telemetry.overview import Known
@@ -49,10 +52,13 @@ class LiveRequests:
         from hub.telemetry.overview import Counted, make_overview, row_of_server  # not above: most hubs are not watched
 
         counted, rows = Counted(self._recorder, self._hub.servers.configs, perf_counter(), self._known), []
+        await take_turns(counted.gather())
         for upstream in status.upstreams:
             rows.append(row_of_server(upstream, counted))
             await trio.lowlevel.checkpoint()
-        return make_overview(status, rows, counted, WALL() - perf_counter(), principal)
+        left_out = {row.name: row.last_error or "" for row in status.upstreams if row.state == State.UNRESOLVED.value}
+        inbox = sum(1 for _ in find_items(self._hub, left_out))
+        return make_overview(status, rows, counted, WALL() - perf_counter(), principal, inbox)
 
     async def watch(self, every_s: float = EVERY_S) -> AsyncGenerator[Overview, None]:
         """Everything at a glance, again and again."""

@@ -30,8 +30,8 @@ from hub.downstream.host_conversations import Hosts
 from hub.downstream.lines.connection import FLUSH_S, LineHost
 from hub.downstream.lines.preamble import Preamble, read_preamble
 from hub.link.call_interface import OWNER, Identity
+from hub.linux.peer_credentials import peer_pid, peer_uid
 from hub.linux.processes import Process, find_process
-from hub.linux.socket_peers import peer_pid, peer_uid
 from hub.net.acceptor import Acceptor, share_of_descriptors
 from hub.routing.router import Router
 from hub.wire.jsonrpc import Failure, encode_response

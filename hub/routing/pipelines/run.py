@@ -28,7 +28,7 @@ from hub.routing.live_catalog import LiveCatalog
 from hub.routing.own_tools import Operate
 from hub.routing.pipelines.fill_arguments import MAX_VALUE_BYTES, MissingValue, PipelineValues
 from hub.routing.replies_for_hosts import HostReplies
-from hub.telemetry.ended import tells_error
+from hub.telemetry.operation_record import tells_error
 from hub.wire.errors_for_hosts import ScopesNeeded
 from hub.wire.jsonrpc import (
     Failure,

@@ -19,7 +19,7 @@ from hub.link.sync_primitives import Promise
 from hub.rules.audit.lines import Draft, Stamps, draft
 from hub.rules.fingerprints import hash_listed
 from hub.rules.policy.verdict import Verdict
-from hub.telemetry.ended import ASKED, CANCELLED, Ended, is_unknown, strip_uri
+from hub.telemetry.operation_record import ASKED, CANCELLED, Ended, is_unknown, strip_uri
 from hub.wire.jsonrpc import encode
 from hub.wire.mcp import Kind, Snapshot
 

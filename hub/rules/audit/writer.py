@@ -34,7 +34,7 @@ from hub.link.sync_primitives import Promise
 from hub.rules.audit.files import HEAD_EVERY, AuditFiles
 from hub.rules.audit.lines import Draft, draft
 from hub.rules.audit.records import CLOCK, END, NOTE, Begin, Beginning, Describe, End, Note
-from hub.telemetry.ended import Ended
+from hub.telemetry.operation_record import Ended
 from hub.wire import mcp
 
 log = logging.getLogger("hubd.audit")

@@ -12,13 +12,13 @@ from typing import Literal
 
 from msgspec import Raw, structs
 
+from config.policy.selectors import TOOL, CallerTerm, Selector, Thing, read_selector
 from config.security_settings import DEFAULT_PROFILE, HookConfig
-from config.selectors import TOOL, CallerTerm, Selector, Thing, read_selector
 from hub.bridge.parking.parking import PARK
 from hub.bridge.request_state import BadState, RequestStates, state_of
 from hub.bridge.tasks.task_bridge import ABSORBED
 from hub.calls.chain import WAIT, Intent, Next, Stage, Wait
-from hub.catalog.tool_hints import WORST
+from hub.catalog.tool_annotations import WORST
 from hub.catalog.upstream_entries import UpstreamEntries
 from hub.catalog.view_names import home_of
 from hub.link.call_interface import Interim, Operation

@@ -13,7 +13,7 @@ from hub.bridge.tasks.polled_tasks import UNKNOWN
 from hub.calls.chain import Intent, Stage
 from hub.link.call_interface import Tenant
 from hub.link.hub_errors import CallDenied, HubError
-from hub.rules.policy.judge import LEGS, Judge
+from hub.rules.policy.judge import LEGS, Judge, conversation_of
 from hub.rules.policy.verdict import Effect
 from hub.wire import mcp
 from hub.wire.errors_for_hosts import NO_REFERENCE, NOUNS, ScopesNeeded, resource_not_found, unknown_name
@@ -58,7 +58,7 @@ class SentCalls(Stage):
         self._judge = judge
 
     def admits(self, intent: Intent) -> None:
-        target, legs, tenant = intent.target, self._judge.legs, intent.host.caller.tenant
+        target, legs, tenant = intent.target, self._judge.legs, conversation_of(intent.host.caller, intent.host.view)
         call = tenant, target.upstream.config, target.route.original if target.kind is mcp.Kind.TOOL else ""
         if legs is not None:
             legs.note(*call)

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from config.diagnostics import ConfigError, EditError
 from config.editing.draft import NEW_FILE, Draft
-from config.errors import ConfigError, EditError
 
 BUSY = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 NOW = datetime(2026, 11, 21, 12, 30, 15, tzinfo=UTC)

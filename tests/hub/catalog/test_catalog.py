@@ -21,7 +21,7 @@ from hub.link.sealing import Sealer
 from hub.wire.jsonrpc import RemoteProtocolError, encode_response, raw
 from hub.wire.mcp import IDENTIFIER, L1, L4, LEGACY_VERSIONS, LIST_METHOD, MODERN, Freshness, Kind, ListEntry, Snapshot
 from tests.support.schemas import validate
-from upstreams.inventory.offer import in_full
+from upstreams.inventory.current_lists import in_full
 
 
 def part(name, *tools, **rule):

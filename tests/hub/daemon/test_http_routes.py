@@ -189,6 +189,18 @@ async def test_host_and_origin_come_first(listener, path, bearer):
     assert (await ask(listener, "GET", path, BEARERS[bearer], "Origin: https://evil.test")).status == 403
 
 
+@pytest.mark.covers("EW-4")
+@pytest.mark.parametrize("bearer", BEARERS)
+@pytest.mark.parametrize("path", ["/", "/mcp", "/mcp/nobody", "/ws"])
+async def test_nobody_dials_in_by_websocket(listener, path, bearer):
+    """The answer is that without the fields of such a handshake."""
+    key = "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="
+    wish = ("Upgrade: websocket", "Connection: Upgrade", key, "Sec-WebSocket-Version: 13")
+    answer = await ask(listener, "GET", path, BEARERS[bearer], *wish)
+    assert answer.status == (await ask(listener, "GET", path, BEARERS[bearer])).status != 101
+    assert "upgrade" not in answer.headers
+
+
 @pytest.mark.covers("FH-12")
 async def test_the_page_for_people_is_plain_text(listener):
     answer = await ask(listener, "GET", "/", None)

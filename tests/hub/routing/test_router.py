@@ -64,7 +64,7 @@ def find_cached(reads, upstream, original, asked, caller, catalog, *, is_private
 @pytest.mark.covers("K-2")
 @pytest.mark.parametrize("reading", [None, object()])
 async def test_at_once_is_what_is_kept_of_what_is_asked_for_plainly(reading, monkeypatch):
-    monkeypatch.setattr("hub.routing.stages.find_cached", find_cached)
+    monkeypatch.setattr("hub.routing.compose_chains.find_cached", find_cached)
     bench = Bench(reading=reading)
     note = ListEntry("note:a", {"uri": raw("note:a"), "name": raw("a")})
     lists = {**bench.files.snapshot.lists, Kind.RESOURCE: (note, ListEntry("note:b", {"uri": raw("note:b")}))}

@@ -3,10 +3,11 @@
 import pytest
 
 from config.settings import UpstreamConfig
+from hub.catalog.time_slices import finish
 from hub.link.call_interface import Identity
 from hub.link.log_context import spell_ref
-from hub.telemetry.ended import Ended
 from hub.telemetry.figures import MAX_DURATIONS, describe_call, percentiles, sum_calls
+from hub.telemetry.operation_record import Ended
 from hub.telemetry.recorder import Recorder
 from hub.telemetry.tally import Seconds, Tally
 
@@ -27,6 +28,10 @@ def count(recorder, key, durations, outcome="", second=100):
         recorder.seconds[key[0]].failed[second % 300] += bool(outcome)
 
 
+def totals(recorder, now, configs):
+    return finish(sum_calls(recorder, now, configs))
+
+
 @pytest.mark.covers("SEE-1")
 def test_a_record_is_shown_with_its_number_time_and_cost():
     ended = Ended((7 << 32) + 255, 50.0, 0.2, KEY, "files__write", ANN, "upstream_timeout", "unknown", 9, 12, "unix")
@@ -41,15 +46,15 @@ def test_a_record_is_shown_with_its_number_time_and_cost():
 @pytest.mark.covers("SEE-2", "OM-3")
 def test_totals_are_those_of_all_servers_and_forget_what_is_long_ago():
     recorder = Recorder()
-    assert sum_calls(recorder, 100.0, {}).p50_s is None
+    assert totals(recorder, 100.0, {}).p50_s is None
     count(recorder, KEY, [0.1] * 95 + [0.9] * 5)
     count(recorder, ("db", "tools/call", "ask"), [2.0], "tool_error", 150)
-    found = sum_calls(recorder, 155.5, PRICED)
+    found = totals(recorder, 155.5, PRICED)
     assert (found.calls, found.failed, found.lately, found.busy, found.cost) == (101, 1, 101, 0, 50.0)
     assert (found.p50_s, found.p95_s, found.p99_s) == (0.1, 0.9, 0.9)
     assert (found.rate, found.failed_ratio) == (round(101 / 60, 2), 1 / 101)
-    assert sum_calls(recorder, 165.0, {}).rate == round(1 / 60, 2)
-    later = sum_calls(recorder, 10_000.0, {})
+    assert totals(recorder, 165.0, {}).rate == round(1 / 60, 2)
+    later = totals(recorder, 10_000.0, {})
     assert (later.calls, later.lately, later.failed_ratio, later.rate) == (101, 0, None, 0)
 
 
@@ -70,9 +75,9 @@ def test_what_was_cancelled_is_neither_a_failure_nor_a_success():
     seconds = recorder.seconds["files"] = Seconds()
     seconds.move(100)
     seconds.calls[100], seconds.failed[100], seconds.cancelled[100] = 100, 2, 90
-    assert sum_calls(recorder, 100.0, {}).failed_ratio == 0.2
+    assert totals(recorder, 100.0, {}).failed_ratio == 0.2
     seconds.calls[100], seconds.failed[100], seconds.cancelled[100] = 3, 0, 3
-    assert sum_calls(recorder, 100.0, {}).failed_ratio is None
+    assert totals(recorder, 100.0, {}).failed_ratio is None
 
 
 def test_of_many_tools_the_latest_durations_count():

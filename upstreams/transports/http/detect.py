@@ -30,8 +30,8 @@ from upstreams.transports.http.legacy import LegacyHttp
 from upstreams.transports.http.modern import ModernHttp
 from upstreams.transports.http.poster import CONTENT, Poster, field_lines
 from upstreams.transports.http.sse_transport import SseSession
-from upstreams.transports.http.tcp_connection import on_its_way, parse_url
 from upstreams.transports.negotiation import about, find_modern
+from upstreams.transports.reach_url import on_its_way, parse_url
 from upstreams.transports.stamp_for_era import stamp_own
 
 SSE: Final = "sse"

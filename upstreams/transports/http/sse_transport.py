@@ -22,8 +22,8 @@ from hub.wire.mcp import L1, L2
 from upstreams.session_contract import COMMON, Session, SessionEvents, SessionTerms
 from upstreams.transports.http.answer_stream import AnswerStream, stream_headers
 from upstreams.transports.http.poster import CONTENT, Poster, SessionUnknown
-from upstreams.transports.http.tcp_connection import parse_url
 from upstreams.transports.negotiation import about, initialize
+from upstreams.transports.reach_url import parse_url
 from upstreams.transports.shared_stream_session import StreamSession
 
 ENDPOINT_S: Final = 5.0

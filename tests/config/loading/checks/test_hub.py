@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from config.errors import ConfigError
+from config.diagnostics import ConfigError
 from config.loading.assemble import load_all
 from config.loading.checks.addresses import is_loopback
 from config.loading.checks.hub import problems_of_hub

@@ -7,7 +7,7 @@ import tomlkit
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from config.errors import ConfigError
+from config.diagnostics import ConfigError
 from config.loading.assemble import load_all
 from config.loading.gather import gather
 from config.security_settings import Profile

@@ -9,7 +9,7 @@ import trio
 
 from hub.daemon.loop_stalls import LoopWatchdog
 from hub.daemon.metrics.families import GONE_S, Families
-from hub.telemetry.metrics import write
+from hub.telemetry.prometheus_text import write
 from hub.wire.jsonrpc import Failure
 from hub.wire.mcp import L4
 from tests.journeys.test_journey_reload import change
@@ -19,9 +19,9 @@ from tests.support.house import a_house
 SAMPLE = re.compile(r"([a-z0-9_]+)(?:\{(.*)\})? (\S+)")
 
 
-def families_of(house, **more):
-    reloader = SimpleNamespace(counts={"ok": 2, "error": 0}, problem=None, reasons_left_out=dict)
-    return Families(house.hub, reloader, LoopWatchdog(), lambda name: name == more.get("signs_in"))
+def families_of(house, **left_out):
+    reloader = SimpleNamespace(counts={"ok": 2, "error": 0}, problem=None, reasons_left_out=lambda: left_out)
+    return Families(house.hub, reloader, LoopWatchdog())
 
 
 def read(families):
@@ -76,7 +76,7 @@ async def test_what_hosts_asked_and_what_was_sent(autojump_clock):
         assert of(found, "process_open_fds")[""] > 3
         assert abs(of(found, "process_start_time_seconds")[""] - trio_wall()) < 86_400
         assert of(found, "hubd_inbox_items") == {}
-        assert of(read(families_of(house, signs_in="files")), "hubd_inbox_items") == {'kind="sign-in"': 1}
+        assert of(read(families_of(house, mail="a token")), "hubd_inbox_items") == {'kind="secret"': 1}
         await host.leave()
         assert of(read(families), "mcp_server_session_duration_seconds_count") == {'network_transport="unix"': 1}
 

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from config.errors import ConfigError
+from config.diagnostics import ConfigError
 from config.settings import HubConfig
 from hub.downstream.access.access import Access
 from hub.downstream.access.hub_urls import ways_in

@@ -11,7 +11,7 @@ from hub.link.call_interface import Identity
 from hub.rules.audit.lines import Stamps, write_line
 from hub.rules.audit.records import BEGIN, END, NOTE, Beginning, Describe
 from hub.rules.policy.verdict import UNRULED
-from hub.telemetry.ended import Ended
+from hub.telemetry.operation_record import Ended
 from hub.wire.mcp import Kind, ListEntry, Snapshot
 
 

@@ -17,14 +17,14 @@ from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view_names import EVERYTHING
 from hub.catalog.visible_names import Rules, UpstreamRule
 from hub.link.call_interface import NO_RIGHTS, Caller, Identity, Rights
+from hub.rules.policy.arguments_for_conditions import decode_arguments, encode_arguments, refuse_other_types, types_of
 from hub.rules.policy.audience_lists import permit
 from hub.rules.policy.judge import CannotJudge, Judge, RuleTable
-from hub.rules.policy.judged_arguments import decode_arguments, encode_arguments, refuse_other_types, types_of
 from hub.rules.policy.rule_book import read_rules
 from hub.rules.policy.verdict import Effect
 from hub.wire.jsonrpc import raw
 from hub.wire.mcp import L4, Kind, ListEntry
-from upstreams.inventory.offer import empty_snapshot
+from upstreams.inventory.current_lists import empty_snapshot
 
 CURSOR, OTHER = Identity("local", "cursor"), Identity("local", "other")
 ANNOTATIONS = ({}, {"readOnlyHint": True}, {"destructiveHint": False}, {"openWorldHint": False})

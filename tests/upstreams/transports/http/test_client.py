@@ -19,7 +19,7 @@ from tests.support.http_peer import Handler, HttpPeer, PeerRequest, Talk, http_p
 from tests.support.steps import counting
 from upstreams.transports.http.client import PIECE_BYTES, HttpClient
 from upstreams.transports.http.response_parser import ResponseChunks
-from upstreams.transports.http.tcp_connection import parse_url
+from upstreams.transports.reach_url import parse_url
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 

@@ -17,7 +17,7 @@ from upstreams.session_contract import Session
 from upstreams.transports.http.client import HttpClient, HttpReply
 from upstreams.transports.http.poster import CONTENT, Poster
 from upstreams.transports.http.sse_transport import SseChannel
-from upstreams.transports.http.tcp_connection import parse_url
+from upstreams.transports.reach_url import parse_url
 
 LIMIT = 1_000_000
 SENT = 200_000

@@ -21,7 +21,7 @@ from tests.support.processes import free_port
 from tests.support.proxy_peer import ProxyPeer, proxy_peer
 from upstreams.session_contract import Session
 from upstreams.transports.http.client import HttpClient
-from upstreams.transports.http.tcp_connection import Url, on_its_way, parse_url
+from upstreams.transports.reach_url import Url, on_its_way, parse_url
 
 FAR = "far.example"
 SECRET = "s3cret"
