@@ -19,7 +19,7 @@ from typing import Annotated, Any, Final, NamedTuple
 import msgspec
 from msgspec import Struct, structs
 
-from config.security_settings import Profile, Profiles, ResolvedOverride, ToolOverride
+from config.profile_settings import Profile, Profiles, ResolvedOverride, ToolOverride
 from config.setting_declarations import Secret, Setting, leaves_of, texts_of
 from config.settings import UpstreamConfig
 

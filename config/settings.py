@@ -21,18 +21,15 @@ from typing import Annotated, Any, Final, Literal
 from msgspec import Struct, field
 
 from config.name_globs import ALL
+from config.profile_settings import MAX_NAME_BUDGET, MIN_NAME_BUDGET, Pipeline, Profile
 from config.security_settings import (
-    MAX_NAME_BUDGET,
-    MIN_NAME_BUDGET,
     AccessConfig,
     ElicitationBudget,
     HiddenText,
     HookConfig,
     OAuthConfig,
     Pinning,
-    Pipeline,
     PolicyConfig,
-    Profile,
     SamplingBudget,
     Sandbox,
     UpstreamOAuth,
@@ -194,6 +191,17 @@ class ServerSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     configuration."""
 
 
+class AccountSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One of several accounts at a server: what it has beside what the server's table says for all."""
+
+    env: Annotated[dict[str, Secret], reconnect(expanded=True, hints="environment envs environ")] = {}
+    """Variables for its own process."""
+    headers: Annotated[dict[str, Secret], reconnect(expanded=True, hints="http_headers httpHeaders")] = {}
+    """Sent with each of its requests."""
+    oauth: Annotated[UpstreamOAuth, reconnect()] = UpstreamOAuth()
+    """Signing in for it, where that differs from the server's."""
+
+
 class UpstreamConfig(ServerSettings, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One MCP server: a command to run (stdio) or a URL (Streamable HTTP, or HTTP+SSE)."""
 
@@ -211,6 +219,11 @@ class UpstreamConfig(ServerSettings, frozen=True, forbid_unknown_fields=True, kw
     """Sent with each request to `url`."""
     oauth: Annotated[UpstreamOAuth, reconnect(needs="url")] = UpstreamOAuth()
     """Signing in at `url` by OAuth, where that differs from what the server says of itself."""
+    account: Annotated[str, reconnect(identity="session")] = "shared"
+    """Whose account is used. `shared`: the owner's, by all; `each`: every principal's own, signed in or with secrets of
+    their own; where there are `accounts`, and in a project's file above all: the name of the one."""
+    accounts: Annotated[dict[str, AccountSettings], reconnect(owner=True)] = {}
+    """Several accounts there by name, such as "work" and "private"; the first serves where nothing else is said."""
     prefix: Annotated[str | None, live(owner=True)] = None
     """Server id in visible names, the table's name unless said; "": bare names (one upstream only)."""
     aliases: Annotated[tuple[str, ...], live()] = ()
@@ -254,6 +267,11 @@ class UpstreamConfig(ServerSettings, frozen=True, forbid_unknown_fields=True, kw
     source: Annotated[str, live(mask="never", pattern=r"[a-z][a-z0-9-]*:[^ ]+/[^ ]+@[^ ]+$|$")] = ""
     """The entry of a registry that it was made of, `REGISTRY:NAME@VERSION`, as `hubd add` wrote it; `hubd outdated` and
     `hubd update` go by it."""
+
+    @property
+    def is_each(self) -> bool:
+        """True if every principal uses an account of their own."""
+        return "each" in (self.account, self.oauth.account)
 
     @property
     def checked_schemas(self) -> tuple[str, ...]:

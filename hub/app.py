@@ -131,10 +131,12 @@ class Hub:
         note = self.audit.note
         self.judge = self.hosts.judge = Judge(trio.current_time, note)
         folder = PinFolder(pins, memory)
-        self.pins = Pins(folder, config.policy, upstreams, lambda name: self.live.changed(name), WALL, note)
+        self.pins = Pins(folder, config.policy, upstreams.servers, lambda name: self.live.changed(name), WALL, note)
         rules = rules_of(config, left_out)
-        shown_servers = ShownServers(upstreams, rules, claims, sealer, memory.save_soon, review=self.pins.review)
-        self.live = LiveCatalog(shown_servers, self.judge)
+        shown_servers = ShownServers(
+            upstreams.servers, rules, claims, sealer, memory.save_soon, review=self.pins.review
+        )
+        self.live = LiveCatalog(shown_servers, self.judge, upstreams)
         self.counts = UpstreamCounts()
         self.supervisor = Supervisor(
             memory,
@@ -209,7 +211,7 @@ class Hub:
                 if await self.tracing.prepare(self.config.tracing):
                     self.router.adjust(self.servers.configs, self.config.hooks)
                 await nursery.start(self.tracing.run)
-                await nursery.start(self.supervisor.run, self.config.upstreams)
+                await nursery.start(self.supervisor.run, self.servers.configs)
                 await nursery.start(self.bridge.run)
                 if self.projects is not None:
                     await nursery.start(self.projects.run)
@@ -263,7 +265,7 @@ class Hub:
     def visit_done(self, upstream: str, visit: str) -> None:
         """The sign-in of `visit` is done: calls that wait for it go on, and the hosts that were sent there, no others,
         are told. Nothing, if there is no such upstream any more."""
-        if (found := self.supervisor.upstreams.get(upstream)) is not None:
+        if (found := self.supervisor.upstreams.find(upstream)) is not None:
             found.elicitations.on_complete(visit)
 
     def _note_question(self, upstream: str, method: str, is_refused: bool) -> None:

@@ -14,7 +14,7 @@ from msgspec import Raw, Struct
 from config.settings import UpstreamConfig
 from hub.link.call_interface import OWNER, Done, Exchange, Operation, Program, RunningCall
 from hub.link.hub_errors import UpstreamProtocolError
-from hub.wire.declarations import ServerFacts
+from hub.wire.capabilities import ServerFacts
 from hub.wire.jsonrpc import EMPTY, Failure, Notification, Reply, detach, peek_object
 from hub.wire.mcp import Era, Kind
 from hub.wire.questions.askable_questions import Question

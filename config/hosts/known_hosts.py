@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from config.diagnostics import quote_toml
 from config.editing.text.file_shape import Format, Shape
-from config.security_settings import Profile
+from config.profile_settings import Profile
 
 _VARIABLE = re.compile(r"\$\{([A-Z_]+):-([^}]*)\}")
 

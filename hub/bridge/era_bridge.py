@@ -29,7 +29,7 @@ from hub.bridge.url_elicitation import AGAIN, FindGuide, UrlElicitations, round_
 from hub.link.call_interface import HostEnd, Interim
 from hub.link.hub_errors import UpstreamUnauthorized
 from hub.wire import mcp
-from hub.wire.declarations import can_be_asked
+from hub.wire.capabilities import can_be_asked
 from hub.wire.jsonrpc import (
     Failure,
     Reply,

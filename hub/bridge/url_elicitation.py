@@ -24,7 +24,7 @@ from hub.bridge.pending_url_elicitations import PageVisits
 from hub.bridge.request_state import Binding, RequestState, RequestStates, input_required
 from hub.link.call_interface import Caller, Upstream
 from hub.link.hub_errors import Executed, HubError, UpstreamProtocolError, UpstreamUnauthorized
-from hub.wire.declarations import URL, elicitation_modes
+from hub.wire.capabilities import URL, elicitation_modes
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, peek_array, peek_object, peek_str, raw
 from hub.wire.mcp import ELICIT, L4, MAY_ASK, MISSING_CAPABILITY, MODERN, URL_ELICITATION_REQUIRED, Era
 from hub.wire.questions.askable_questions import Question, QuestionRefusal, check_capabilities

@@ -18,7 +18,9 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from config.security_settings import Profile
+from config.loading.split_accounts import running_as
+from config.profile_settings import Profile
+from config.server_names import server_of
 from hub.catalog.instructions import ServerWords, instructions, offer_of
 from hub.catalog.list_result import Cursors, Ttl, freshness_of, list_result
 from hub.catalog.profiles.unmatched_names import ProfileDoubts
@@ -32,8 +34,8 @@ from hub.catalog.view_names import EVERYTHING, View
 from hub.catalog.visible_names import Rules, quote_some
 from hub.link.sealing import Sealer
 from hub.wire.byte_checks import one_line
-from hub.wire.declarations import EXPERIMENTAL, join_chains, read_chain
 from hub.wire.http.mirror_headers import Mirror
+from hub.wire.hub_chains import EXPERIMENTAL, join_chains, read_chain
 from hub.wire.jsonrpc import PiecedResult, encode
 from hub.wire.mcp import Kind
 from upstreams.inventory.current_lists import in_full
@@ -152,6 +154,12 @@ class Catalog:
         self.making = making
         self.parts = tuple(parts)
         """The entries of each upstream."""
+        self.accounts = {
+            part.name: running_as(part.name, part.rule.accounts, part.account or part.rule.accounts[0])
+            for part in parts
+            if part.rule.accounts
+        }
+        """Of servers with several accounts, the name that the one runs under which serves what names none."""
         self.view = view
         self._claims = making.claims
         self._varies = varies
@@ -167,6 +175,10 @@ class Catalog:
         self.warnings = tuple(warnings)
         self.behind = join_chains(read_chain(part.snapshot.capabilities.get(EXPERIMENTAL)) for part in parts)
         """Hubs among the upstreams, and the hubs behind these."""
+
+    def decides_account(self, upstream: str) -> bool:
+        """True if hosts may not choose among the accounts at an upstream."""
+        return any(part.account for part in self.parts if part.name == upstream)
 
     def suspect(self, visible: str) -> str | None:
         """The upstream that an unknown name would belong to; its list is read again before the host is refused."""
@@ -184,6 +196,7 @@ class Catalog:
     def emitter(self, upstream: str, asked: str | None = None) -> Change:
         """The change that makes URIs in a result of `upstream` visible ones: for `localise`. The URI that a read
         `asked` for comes back in just that form."""
+        upstream = server_of(upstream)
         if self.view.server:
             return identity
         if asked is not None:

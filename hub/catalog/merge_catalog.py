@@ -19,7 +19,8 @@ from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view_names import EVERYTHING, View
 from hub.catalog.visible_names import Rules
 from hub.link.sealing import Sealer, load_keys
-from hub.wire.mcp import Kind, Snapshot
+from hub.wire.mcp import Kind
+from hub.wire.upstream_snapshot import Snapshot
 
 if TYPE_CHECKING:
     from hub.catalog.pipeline_tools import ShownPipeline

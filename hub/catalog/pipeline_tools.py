@@ -11,11 +11,12 @@ from typing import Final
 from msgspec import Raw, Struct
 
 from config.loading.checks.upstream import HAS_SCHEMAS
-from config.security_settings import Pipeline
+from config.profile_settings import Pipeline
 from hub.catalog.upstream_entries import VisibleEntry
 from hub.catalog.visible_names import Rules, join_some
 from hub.wire.jsonrpc import encode, peek_object, raw
-from hub.wire.mcp import HUB_TOOLS, ListEntry
+from hub.wire.mcp import HUB_TOOLS
+from hub.wire.upstream_snapshot import ListEntry
 from upstreams.inventory.compiled_schemas import ToolSchema, Uncheckable
 
 MAX_TOLD: Final = 3

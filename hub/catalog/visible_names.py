@@ -18,7 +18,7 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from config.name_globs import ALL
-from config.security_settings import Pipeline, Profile
+from config.profile_settings import Pipeline, Profile
 from config.server_names import MAX_ID, SERVER_ID
 from config.settings import HubConfig, UpstreamConfig
 from hub.catalog.sign_in_tool import SignInTool
@@ -142,6 +142,12 @@ class UpstreamRule(Struct, frozen=True):
     """What the user says of its tools, by globs over its own names of them (`hub.catalog.tool_annotations`)."""
     held: frozenset[tuple[Kind | None, str]] = frozenset()
     """What is not listed, by its own names, though it keeps its visible ones: calls of it are refused."""
+    accounts: tuple[str, ...] = ()
+    """Several accounts there, by the names that people gave them."""
+    account: str = ""
+    """The one of these that serves, whatever hosts say; "": hosts choose."""
+    account_by: str = "the configuration"
+    """Who has chosen it."""
     sign_in: SignInTool = SignInTool.NONE
     """The tool that has a person sign in there."""
 
@@ -181,6 +187,8 @@ def rule_of(name: str, config: UpstreamConfig) -> UpstreamRule:
         rename=tuple(config.rename.items()),
         describe=tuple(config.describe.items()),
         hints=tuple((glob, tuple(words)) for glob, words in config.hints.items()),
+        accounts=tuple(config.accounts),
+        account=config.account if config.account in config.accounts else "",
     )
 
 

@@ -22,9 +22,9 @@ from config.diagnostics import ConfigError
 from config.diff import Difference
 from config.environment.hubd_env import CurrentEnvironment, for_this_process
 from config.loading.assemble import Loaded
+from config.profile_settings import profile_problem
 from config.projects import Trust
 from config.remembered_facts import Memory
-from config.security_settings import profile_problem
 from hub.app import WALL, Hub
 from hub.catalog.view_names import EVERYTHING, profile_view
 from hub.daemon import systemd

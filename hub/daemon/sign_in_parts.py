@@ -17,6 +17,7 @@ import trio
 
 from config.diagnostics import ConfigError
 from config.loading.checks.sharing import KEY_BYTES, keys_in
+from config.loading.split_accounts import whole_name
 from config.safe_reading import read_plain
 from config.secrets.keyring import KeyringRefused, NoKeyring, SystemKeyring
 from config.security_settings import OAuthConfig
@@ -129,12 +130,12 @@ class SignInParts:
 
     def find(self, name: str, principal: str) -> "UpstreamCredential | None":
         """The credential that sessions have asked for; nothing is loaded for that."""
-        return None if "accounts" not in self.__dict__ else self.accounts.find(name, principal)
+        return None if "accounts" not in self.__dict__ else self.accounts.find(self.name_of(name), principal)
 
     async def run(self) -> None:
         """Carry out what nobody waits for, until cancelled."""
         await self._used.wait()
-        names = [*self.hub.supervisor.upstreams]
+        names = [*self._sign_in_names()]
         self.accounts.spawn("Looking through old sign-ins", lambda: self.accounts.start(names))
         await self.accounts.run()
 
@@ -175,7 +176,7 @@ class SignInParts:
             folder=store_folder(self._folder),
             wall=WALL,
             clock=self._clock,
-            configured=lambda: self.hub.supervisor.upstreams,
+            configured=self._sign_in_names,
         )
 
     @cached_property
@@ -188,6 +189,7 @@ class SignInParts:
         around = Surroundings(
             config=lambda: self.hub.config,
             upstream=self.config_of,
+            name_of=self.name_of,
             listening=self._listening,
             accounts=self.accounts,
             servers=AuthorizationServers(self.fetch, self._oauth, self.accounts, WALL),
@@ -199,6 +201,14 @@ class SignInParts:
         return make_sign_ins(around)
 
     # --- what they need -----------------------------------------------------------------------------------------------
+
+    def name_of(self, upstream: str) -> str:
+        """The name under which sign-ins at what runs as `upstream` are kept."""
+        found = self.hub.supervisor.upstreams.get(upstream)
+        return upstream if found is None else whole_name(upstream, found.config)
+
+    def _sign_in_names(self) -> set[str]:
+        return {whole_name(name, each.config) for name, each in self.hub.supervisor.upstreams.items()}
 
     def _oauth(self) -> OAuthConfig:
         return self.hub.config.oauth
@@ -218,7 +228,7 @@ class SignInParts:
 
             idp = self._oauth().idp
             return UpstreamConfig(url=idp.issuer, oauth=settings_of(idp)) if idp.issuer else None
-        if (upstream := self.hub.supervisor.upstreams.get(name)) is None:
+        if (upstream := self.hub.supervisor.upstreams.find(name)) is None:
             return None
         return upstream.values.fill(upstream.config) if upstream.values.is_read else upstream.config
 
@@ -237,7 +247,8 @@ class SignInParts:
     def _signed_in(self, upstream: str, visit: str) -> None:
         supervisor = self.hub.supervisor
         through_idp = [name for name, each in supervisor.upstreams.items() if each.config.oauth.grant == "id_jag"]
-        for name in [upstream] if upstream else through_idp:
+        named = supervisor.upstreams.find(upstream)
+        for name in ([] if named is None else [named.name]) if upstream else through_idp:
             supervisor.signed_in(name)
             self.hub.audit.note("access", what="signed in", up=name)
         self.hub.visit_done(upstream, visit)

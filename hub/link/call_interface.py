@@ -20,8 +20,9 @@ from msgspec import Raw, Struct, field, structs
 from config.settings import OWNER as OWNER
 from config.settings import UpstreamConfig
 from hub.wire.jsonrpc import EMPTY, Reply, Result
-from hub.wire.mcp import Era, Snapshot, era_of
+from hub.wire.mcp import Era, era_of
 from hub.wire.questions.askable_questions import Missing, Question
+from hub.wire.upstream_snapshot import Snapshot
 
 if TYPE_CHECKING:  # commands import this module, and do without trio
     from hub.link.elicitation_ends import FinishedElicitations
@@ -77,7 +78,7 @@ class Caller(Struct, frozen=True):
     lasting: bool = False
     """True if the conversation goes on after this operation: a legacy session or a line connection."""
     program_name: str = ""
-    """The name that the program gives itself, as `hub.wire.declarations.program_name` reads it."""
+    """The name that the program gives itself, as `hub.wire.capabilities.program_name` reads it."""
     rights: Rights = NO_RIGHTS
     """What its token says besides."""
     transport: str = "tcp"

@@ -258,9 +258,10 @@ class Projects:
             self._stale = True
             log.info("%s: hosts at work there see %s", project.root, ", ".join(project.upstreams) or "nothing more")
         self._stale |= [*running.project.upstreams.items()] != [*project.upstreams.items()]  # in this order
+        self._stale |= running.project.accounts != project.accounts
         running.project = project
         rules = [rule_of(name, config) for name, config in running.upstreams.items()]
-        self._live.servers.show_project(view, rules, project.upstreams)
+        self._live.servers.show_project(view, rules, project.upstreams, project.accounts)
         return running
 
     async def _await_reports(self, running: _RunningProject) -> None:

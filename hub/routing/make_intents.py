@@ -12,6 +12,8 @@ from typing import Final
 import trio
 from msgspec import Raw, Struct, structs
 
+from config.loading.split_accounts import running_as
+from config.server_names import server_of
 from hub.bridge.request_state import NO_ROUND
 from hub.bridge.tasks.polled_tasks import Viewer
 from hub.bridge.tasks.translate_tasks import TaskTicket
@@ -36,6 +38,7 @@ from hub.wire.jsonrpc import Failure, Reply, Request, peek_object, peek_str, raw
 from hub.wire.mcp import COMPLETE, INVALID_PARAMS, L1, PROMPTS_GET, SUBSCRIBE, TASKS_GET, TASKS_UPDATE, TOOLS_CALL, Kind
 from hub.wire.modern_metadata import drop_lookalikes, split_params
 from upstreams.subscriptions.resource_subscription import ResourceSubscriber
+from upstreams.upstream import ManagedUpstream
 
 _encode_name: Final = lru_cache(maxsize=1024)(raw)
 KINDS: Final = {TOOLS_CALL: Kind.TOOL, PROMPTS_GET: Kind.PROMPT}
@@ -74,7 +77,8 @@ class Intents:
         refused.
 
         Raises:
-            HubError: FixedArgumentSent, an argument is one that the host's profile fixes.
+            HubError: FixedArgumentSent, an argument is one that the host's profile fixes; AccountRefused, it names an
+                account that the host may not choose.
             RemoteProtocolError: -32602, the arguments hold more URIs than the hub looks up.
         """
         wanted = self._read(request, exchange)
@@ -164,7 +168,8 @@ class Intents:
     def _about_task(self, ticket: TaskTicket, viewer: Viewer) -> Intent:
         """By the name under which the host called the tool; if it has another now, or the ticket says none, by any that
         is allowed."""
-        part = self._live.of(viewer.view).part(ticket.upstream)
+        server = server_of(ticket.upstream)
+        part = self._live.of(viewer.view).part(server)
         names = {ticket.tool} if part is None else part.names_of(ticket.tool)
         names = {ticket.exposed} & names or names
         route = Route(ticket.upstream, ticket.tool)
@@ -193,9 +198,12 @@ class Intents:
         return _refusal(intent)
 
     def _beside(self, method: str, route: Route, exposed: str, viewer: Viewer, kind: Kind | None = None) -> Intent:
-        """The intent of something that is no operation of a request: nothing is reported to its host."""
-        chain = self._chains.find(method, route.upstream)
-        target = Target(self._live.upstreams[route.upstream], route, exposed, chain, kind)
+        """The intent of something that is no operation of a request: nothing is reported to its host. `route` names
+        the account at an upstream."""
+        chain, upstream = self._chains.find(method, route.upstream), self._find_running(route.upstream)
+        if upstream.is_further_account:
+            route = structs.replace(route, upstream=server_of(route.upstream))
+        target = Target(upstream, route, exposed, chain, kind)
         host = HostExchange(viewer.caller, tell_nobody, view=viewer.view)
         return Intent(target, Request(0, method, {}), Operation(method, {}), host, host)
 
@@ -252,12 +260,34 @@ class Intents:
             params["arguments"] = arguments
         if route.fixed is not None:  # last, so that it is sent as it was written
             params["arguments"] = route.fixed.fill(arguments)
+        upstream = self._live.upstreams[route.upstream]
+        if route.upstream in catalog.accounts:
+            upstream = self._choose_account(route, catalog, params)
         if wanted.kind is Kind.TOOL and self._live.judge.book is not None:
             self._live.judge.settle_arguments(exchange, route, params)
-        chain = self._chains.find(request.method, route.upstream, signs_in=route.signs_in)
-        target = Target(self._live.upstreams[route.upstream], route, wanted.exposed, chain, wanted.kind)
+        chain = self._chains.find(request.method, upstream.name, signs_in=route.signs_in)
+        target = Target(upstream, route, wanted.exposed, chain, wanted.kind)
         operation = Operation(request.method, params, meta)
         return Intent(target, request, operation, exchange, exchange, wanted.exposed if wanted.meta_tool else "")
+
+    def _choose_account(self, route: Route, catalog: Catalog, params: dict[str, Raw]) -> ManagedUpstream:
+        """The account that serves a call, a prompt or a read; the argument that names it is taken off. Raises
+        AccountRefused: a host may not choose it."""
+        account, name = "", catalog.accounts[route.upstream]
+        if route.account is not None:
+            account, arguments = route.account.take(params.get("arguments"))
+            if account:
+                name = running_as(route.upstream, route.account.accounts, account)
+            if arguments is not None:
+                params["arguments"] = arguments
+        return self._find_running(name)
+
+    def _find_running(self, name: str) -> ManagedUpstream:
+        """The upstream that runs under a name, of an account too. Raises UpstreamUnavailable: it is gone."""
+        upstream = self._live.running[name]
+        if upstream.is_further_account and not upstream.snapshot.version:
+            upstream.resemble(self._live.upstreams[server_of(name)])
+        return upstream
 
 
 def _refusal(intent: Intent) -> Failure | None:

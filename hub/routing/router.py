@@ -41,8 +41,9 @@ from hub.rules.audit.writer import Audit
 from hub.rules.pins.pins import Pins
 from hub.telemetry.tracing import Tracing
 from hub.wire import mcp
-from hub.wire.declarations import EXPERIMENTAL, NO_HUBS, HubChain, announcement, negotiate
+from hub.wire.capabilities import negotiate
 from hub.wire.http.mirror_headers import Mirror
+from hub.wire.hub_chains import EXPERIMENTAL, NO_HUBS, HubChain, announcement
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Request, Result, peek_object, peek_str, raw
 from hub.wire.mcp import Era, Kind
 
@@ -143,7 +144,7 @@ class Router:
 
     def roots_changed(self, tenant: Tenant) -> None:
         """A host says that it works somewhere else now."""
-        for upstream in self.upstreams.values():
+        for upstream in self.live.running.values():
             upstream.roots_changed(tenant)
 
     def removed(self, name: str, sid: str, view: View = EVERYTHING) -> None:
@@ -151,6 +152,10 @@ class Router:
         had only those at work there."""
         self._subscriptions.removed(name)
         self._resolver.removed(name, sid, view)
+
+    def account_removed(self, name: str) -> None:
+        """An account at a server is not configured any more."""
+        self._subscriptions.removed(name)
 
     def tell_of_ends(self, on_left: Callable[[Tenant], None]) -> None:
         """Tell of each conversation that is over."""
@@ -163,7 +168,7 @@ class Router:
             self.live.judge.legs.left(tenant)
         self._on_left(tenant)
         self._bridge.parking.host_left(tenant)
-        for upstream in self.upstreams.values():
+        for upstream in self.live.running.values():
             upstream.host_left(tenant)
 
     def initialize(self, params: dict[str, Raw], view: View) -> tuple[Result, str, dict[str, Raw]]:

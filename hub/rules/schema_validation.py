@@ -16,8 +16,9 @@ from hub.calls.chain import WAIT, Intent, Next, Stage, Wait
 from hub.link.call_interface import Interim, Operation
 from hub.link.hub_errors import Executed, InvalidArguments, UpstreamProtocolError
 from hub.wire.jsonrpc import Reply, Result, peek_object, raw
-from hub.wire.mcp import Kind, ListEntry, Snapshot
+from hub.wire.mcp import Kind
 from hub.wire.printable import printable
+from hub.wire.upstream_snapshot import ListEntry, Snapshot
 from upstreams.inventory.compiled_schemas import ToolSchema, Uncheckable
 from upstreams.upstream import ManagedUpstream
 

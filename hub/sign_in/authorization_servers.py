@@ -66,6 +66,8 @@ class Surroundings(Struct, frozen=True, kw_only=True):
     config: Callable[[], HubConfig]
     upstream: Callable[[str], UpstreamConfig | None]
     """The settings of an upstream, references filled in; None: there is no such upstream."""
+    name_of: Callable[[str], str] = str
+    """The name under which sign-ins at an upstream are kept."""
     listening: Callable[[], Listening | None]
     """The hub's HTTP listener; None: it has none."""
     accounts: Accounts

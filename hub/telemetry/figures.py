@@ -6,6 +6,7 @@ from itertools import islice
 from math import ceil
 from typing import Final
 
+from config.loading.split_accounts import whole_name
 from config.settings import UpstreamConfig
 from hub.calls.chain import Intent
 from hub.catalog.time_slices import Steps
@@ -21,6 +22,7 @@ from hub.telemetry.tally import FEWEST, Tally
 MAX_DURATIONS: Final = 2_048
 """Durations that are sorted at once."""
 MAX_RUNNING: Final = 50
+UNKNOWN: Final = UpstreamConfig()
 MINUTE_S: Final = 60
 OF_SECONDS: Final = 10
 """The seconds of a server are as much to look at as so many tallies."""
@@ -38,7 +40,7 @@ def describe_call(ended: Ended, offset: float, configs: Configs, content: CallCo
         at=round(ended.at + offset, 3),
         took_s=round(ended.took_s, 6),
         method=ended.method,
-        upstream=ended.upstream,
+        upstream=whole_name(ended.upstream, configs.get(ended.upstream, UNKNOWN)),
         name=ended.name,
         own=ended.own,
         host=ended.host,
@@ -76,7 +78,7 @@ def _describe_running(intent: Intent, now: float) -> RunningRow:
     return RunningRow(
         ref=spell_ref(intent.ref),
         host=intent.host.caller.identity.host,
-        upstream=intent.target.upstream.name,
+        upstream=intent.target.upstream.whole_name,
         name=intent.target.exposed,
         method=intent.request.method,
         for_s=round(max(0.0, now - intent.began), 1),

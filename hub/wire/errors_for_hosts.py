@@ -7,7 +7,7 @@ from typing import Any, Final
 from msgspec import Raw
 
 from hub.wire import mcp
-from hub.wire.declarations import covers
+from hub.wire.capabilities import covers
 from hub.wire.jsonrpc import Failure, peek_array, peek_object, peek_str, raw
 from hub.wire.mcp import Era, era_of
 from hub.wire.questions.page_urls import is_allowed

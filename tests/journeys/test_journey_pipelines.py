@@ -8,7 +8,8 @@ import trio
 import trio.testing
 from msgspec import structs
 
-from config.security_settings import Pipeline, PipelineStep, PolicyConfig, Profile
+from config.profile_settings import Pipeline, PipelineStep, Profile
+from config.security_settings import PolicyConfig
 from config.settings import ServerSettings, Timeouts
 from hub.wire.jsonrpc import Failure
 from tests.journeys.pairs import Pair

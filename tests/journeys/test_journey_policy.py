@@ -7,7 +7,8 @@ import trio
 import trio.testing
 from msgspec import structs
 
-from config.security_settings import ConditionalRule, PolicyConfig, Profile
+from config.profile_settings import Profile
+from config.security_settings import ConditionalRule, PolicyConfig
 from hub.link.call_interface import Identity
 from hub.wire.mcp import L4, MODERN
 from tests.journeys.pairs import Pair

@@ -7,8 +7,8 @@ import trio
 import trio.testing
 from msgspec import structs
 
+from config.profile_settings import Profile, ToolOverride
 from config.remembered_facts import Memory
-from config.security_settings import Profile, ToolOverride
 from config.settings import UpstreamConfig
 from hub.catalog.search.index import SearchIndex
 from hub.catalog.token_cost import tokens_of, tool_bytes

@@ -647,7 +647,9 @@ async def a_house(
     """A running hub over `fakes`; `upstreams` holds settings of some of them, `config` those of the hub. With a
     `guide`, it has people sign in."""
     more = upstreams or {}
-    configs = {name: UpstreamConfig(**{"command": name, **more.get(name, {})}) for name in fakes if "@" not in name}
+    configs = {
+        name: UpstreamConfig(**{"command": name, **more.get(name, {})}) for name in fakes if not {"@", ":"} & {*name}
+    }
     whole = HubConfig(upstreams=configs, **config)
     sealer = Sealer(b"k" * 32)
     opens = opener(fakes)

@@ -24,7 +24,7 @@ from hub.link.sealing import Signer
 from hub.net.http_server import HttpRequest
 from hub.net.request_and_response import EarlyReply
 from hub.routing.replies_for_hosts import report_bug
-from hub.wire.declarations import negotiate
+from hub.wire.capabilities import negotiate
 from hub.wire.http.sse import SseParser
 from hub.wire.jsonrpc import (
     Failure,

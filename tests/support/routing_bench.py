@@ -21,7 +21,8 @@ from hub.routing.subscription_requests import Subscriptions
 from hub.routing.tool_usage import ToolUsage
 from hub.routing.view_catalogs import ShownServers
 from hub.wire.jsonrpc import Request, Result, raw
-from hub.wire.mcp import L4, Freshness, Kind, ListEntry, Snapshot
+from hub.wire.mcp import L4, Kind
+from hub.wire.upstream_snapshot import Freshness, ListEntry, Snapshot
 from tests.support.fakes import FakeHost
 
 

@@ -9,7 +9,8 @@ from config.settings import Restart, Timeouts, UpstreamConfig
 from hub.link.call_interface import Operation
 from hub.link.hub_errors import HubError, UpstreamDenied, UpstreamLost, UpstreamUnauthorized, UpstreamUnavailable
 from hub.wire.jsonrpc import Failure, Result, raw
-from hub.wire.mcp import L4, MODERN, Kind, ListEntry
+from hub.wire.mcp import L4, MODERN, Kind
+from hub.wire.upstream_snapshot import ListEntry
 from tests.support.fakes import FakeHost, FakeSession, FakeUpstream, make_supervisor
 from upstreams.cold_start.start_timeouts import StartLimits
 from upstreams.inventory.current_lists import empty_snapshot, is_local

@@ -12,8 +12,9 @@ import msgspec
 from msgspec import Raw, structs
 
 from config.loading.checks.upstream import HAS_SCHEMAS
-from hub.wire.mcp import Kind, ListEntry
+from hub.wire.mcp import Kind
 from hub.wire.printable import printable
+from hub.wire.upstream_snapshot import ListEntry
 from upstreams.inventory.read_lists import Listing
 
 if TYPE_CHECKING:

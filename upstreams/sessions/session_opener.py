@@ -14,6 +14,7 @@ from functools import partial
 import trio
 from msgspec import Struct, structs
 
+from config.loading.split_accounts import whole_name
 from config.remembered_facts import Memory
 from config.settings import UpstreamConfig
 from hub.link.call_interface import OWNER, Caller, Exchange, Tenant
@@ -187,7 +188,7 @@ class SessionOpener:
         if parts.values.renews_headers:
             terms = structs.replace(terms, renewed_headers=parts.values.renew_headers)
         if config.url is not None and (account := await self._account_of(pooled)) is not None:
-            credential = await parts.credentials.credential(self._name, config, account)
+            credential = await parts.credentials.credential(whole_name(self._name, config), config, account)
             terms = structs.replace(terms, credential=credential)
             pooled.account = None if credential is None else account
         is_main = pooled not in self.pool.extra_sessions
@@ -209,10 +210,10 @@ class SessionOpener:
     async def _account_of(self, pooled: PooledSession) -> str | None:
         """The principal whose sign-in a session shows to its server; None: it shows none, since the one there is
         belongs to the hub's owner, who does not share it."""
-        is_each = self.pool.config.oauth.account == "each"
+        is_each = self.pool.config.is_each
         principal = pooled.principal or (pooled.tenant.identity.principal if pooled.tenant else "")
         if is_each and not principal and self.pool.config.across_principals:
-            return await self._parts.credentials.lister(self._name)
+            return await self._parts.credentials.lister(whole_name(self._name, self.pool.config))
         principal = principal or OWNER
         if is_each:
             return principal

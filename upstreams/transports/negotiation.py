@@ -24,7 +24,7 @@ from config.settings import UpstreamConfig
 from hub.link.hub_errors import HubError, UpstreamProtocolError, UpstreamVersionError
 from hub.link.peer import Peer
 from hub.wire import mcp
-from hub.wire.declarations import ServerFacts, UnsupportedVersion, initialize_params, read_initialize_result
+from hub.wire.capabilities import ServerFacts, UnsupportedVersion, initialize_params, read_initialize_result
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Result, peek_array, peek_object, peek_str
 from hub.wire.modern_metadata import newest_mutual, read_discover_result
 from upstreams.session_contract import OWN_CAPABILITIES

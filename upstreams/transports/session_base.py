@@ -12,7 +12,7 @@ import trio
 from msgspec import Raw
 
 from hub.link.call_interface import Exchange
-from hub.wire.declarations import ServerFacts
+from hub.wire.capabilities import ServerFacts
 from hub.wire.jsonrpc import Notification, peek_str, raw
 from hub.wire.mcp import ELICITED, LIST_CHANGED, PROGRESS_TOKEN, TASKS_RESULT, UPDATED, Era
 from upstreams.questions.attribution import TaskTokens

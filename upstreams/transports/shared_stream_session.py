@@ -18,7 +18,7 @@ from hub.link.channel import Channel, ChannelClosed, Outbox, OutboxFull
 from hub.link.peer import BadPeer, Peer
 from hub.link.sync_primitives import Wakeup
 from hub.wire import mcp
-from hub.wire.declarations import ServerFacts
+from hub.wire.capabilities import ServerFacts
 from hub.wire.jsonrpc import Notification, RemoteProtocolError, Reply, peek_object
 from upstreams.questions.attribution import host_of, task_begun, task_finished
 from upstreams.questions.call_deadlines import Running, deadline_watch

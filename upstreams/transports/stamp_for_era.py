@@ -8,7 +8,7 @@ from typing import Final
 from msgspec import Raw
 
 from hub.link.call_interface import Caller, Exchange, Operation
-from hub.wire.declarations import PASSIVE, capabilities_for_upstream, detach_all
+from hub.wire.capabilities import PASSIVE, capabilities_for_upstream, detach_all
 from hub.wire.jsonrpc import peek_object, raw
 from hub.wire.mcp import PROGRESS_TOKEN, Era
 from hub.wire.modern_metadata import stamp

@@ -14,6 +14,7 @@ import msgspec
 import trio
 from msgspec import Raw
 
+from config.server_names import server_of
 from hub.bridge.input_rounds import InputRefused, capabilities_offered, input_requests, read_questions
 from hub.bridge.request_state import RequestStates, answers_of
 from hub.bridge.tasks import translate_tasks
@@ -25,7 +26,7 @@ from hub.link.fault_isolation import run_isolated
 from hub.link.hub_errors import HubError
 from hub.link.sealing import InvalidSeal
 from hub.wire import mcp
-from hub.wire.declarations import TASKS_NEEDED
+from hub.wire.capabilities import TASKS_NEEDED
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Request, Result, open_object, peek_str, raw
 from hub.wire.mcp import Era, era_of
 from hub.wire.questions.askable_questions import QuestionRefusal
@@ -186,7 +187,8 @@ class TaskHandles:
         if (ticket := self._read(id)) is None or ticket.principal != viewer.caller.identity.principal:
             return None
         upstream, view = self.upstreams.get(ticket.upstream), viewer.view
-        is_valid = upstream is not None and upstream.config.tasks != "off" and view.server in ("", ticket.upstream)
+        is_here = view.server in ("", server_of(ticket.upstream))
+        is_valid = upstream is not None and upstream.config.tasks != "off" and is_here
         # what is left out for a host has no tasks either
         return ticket if is_valid and self.shows(view, ticket.upstream, ticket.tool) else None
 

@@ -26,8 +26,9 @@ from hub.bridge.tasks.translate_tasks import augments_calls, declares, requires_
 from hub.link.call_interface import Interim, Upstream
 from hub.link.hub_errors import Executed, HubError, UpstreamUnauthorized, with_evidence
 from hub.wire.jsonrpc import Reply, peek_array, peek_object, peek_str, raw
-from hub.wire.mcp import L4, MODERN, TASKS_CANCEL, TOOLS_CALL, Era, Kind, Snapshot, era_of
+from hub.wire.mcp import L4, MODERN, TASKS_CANCEL, TOOLS_CALL, Era, Kind, era_of
 from hub.wire.questions.askable_questions import Question
+from hub.wire.upstream_snapshot import Snapshot
 
 log = logging.getLogger(__name__)
 

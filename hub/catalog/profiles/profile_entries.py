@@ -15,7 +15,7 @@ from typing import Final
 from msgspec import structs
 
 from config.name_globs import EachGlob, MetGlobs, NameChoice, may_choose
-from config.security_settings import Profile, ResolvedOverride, ToolOverride
+from config.profile_settings import Profile, ResolvedOverride, ToolOverride
 from config.server_names import RESERVED
 from hub.catalog.profiles.fixed_arguments import CannotFix, FixedArguments, misfits, without
 from hub.catalog.sign_in_tool import SIGN_IN, SignInTool
@@ -123,7 +123,17 @@ class ChosenEntries(UpstreamEntries):
 
     def route_of(self, kind: Kind, original: str) -> Route:
         """The route to one entry, with the arguments that the profile fixes."""
-        return Route(self.name, original, fixed=self.choice.fixed.get(original) if kind is Kind.TOOL else None)
+        if kind is not Kind.TOOL:
+            return Route(self.name, original)
+        argument, chosen = self.source.accounts.get(original), self.choice.account
+        if argument is not None and chosen:
+            argument = argument.decide(f"profile {self.profile.name}")
+        return Route(self.name, original, fixed=self.choice.fixed.get(original), account=argument)
+
+    @property
+    def account(self) -> str:
+        """The account that the profile chooses, or whoever did before."""
+        return self.choice.account or self.source.account
 
     def shows_tool(self, tool: str) -> bool:
         """True if the profile shows the tool, or would if it were listed now."""
@@ -178,7 +188,7 @@ def choose_part(
         return known
     others = {} if common is source else {each.original: each.visible for each in common.askable(Kind.TOOL)}
     meant = {own: tuple({source.with_prefix(new), common.with_prefix(new)}) for own, new in source.rule.rename}
-    choice = ToolChoice(rules)
+    choice = ToolChoice(rules, source)
 
     def take(tool: VisibleEntry) -> None:
         names = dict.fromkeys((tool.visible, others.get(tool.original, tool.visible)))
@@ -193,8 +203,12 @@ def choose_part(
 class ToolChoice:
     """The choice that a profile makes of the tools of one upstream, before renaming."""
 
-    def __init__(self, rules: ProfileRules) -> None:
+    def __init__(self, rules: ProfileRules, source: UpstreamEntries) -> None:
         self._rules = rules
+        account = rules.profile.accounts.get(home_of(source.name)[0], "")
+        self.account = account if account in source.rule.accounts else ""
+        """The one of several accounts that serves; "": the profile does not say."""
+        self._with_choice = source.accounts if self.account and not source.account else {}
         self._meets = MetGlobs(rules.entries)
         self.tools: list[VisibleEntry] = []
         self.wanted: dict[str, str] = {}
@@ -241,6 +255,10 @@ class ToolChoice:
             self._meets.look_at(name)
         if not rules.shows_tool(names):
             return
+        if (argument := self._with_choice.get(tool.original)) is not None:
+            fields = {name: each for name, each in tool.fields.items() if name != _SCHEMA}
+            fields |= {} if argument.schema is None else {_SCHEMA: argument.schema}
+            tool = structs.replace(tool, fields=fields)
         override = rules.override(names)
         if override is not UNCHANGED:
             fields = dict(tool.fields)

@@ -12,13 +12,14 @@ from config.editing.draft import Draft
 from config.editing.text import toml
 from config.hosts.known_hosts import all_hosts, hosts_that_list_once
 from config.hub_paths import state_dir
-from config.security_settings import DEFAULT_PROFILE, Profile
+from config.profile_settings import DEFAULT_PROFILE, Profile
 from hub.catalog.visible_names import join_some
 from hub.cli.configuration.save_draft import refuse_unusable, reload_hub, save, show
 from hub.cli.context import Context, Output, UsageError, nearest
 from hub.cli.parser import Parser, add, add_config, on_main_file
-from hub.cli.profiles.evidence import Limits, gather_evidence, had_before, suggest
 from hub.cli.profiles.list_for_editor import extent
+from hub.cli.profiles.profile_evidence import gather_evidence, had_before
+from hub.cli.profiles.suggest_profile import Limits, suggest
 from hub.cli.profiles.tool_globs import choice_of
 from hub.cli.profiles.who_is_shown_profile import HostWays, say_arrivals, ways_in
 from hub.cli.profiles.write_profile import leave_unchanged, may_change, new_settings, status_now, write

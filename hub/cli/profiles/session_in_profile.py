@@ -5,7 +5,7 @@ from contextlib import ExitStack, contextmanager
 
 from config.diagnostics import ConfigError
 from config.hosts.known_hosts import all_hosts
-from config.security_settings import DEFAULT_PROFILE, Profile
+from config.profile_settings import DEFAULT_PROFILE, Profile
 from hub.cli.client.await_server import config_of_hub
 from hub.cli.client.connection import CallRefused, HubSession, session
 from hub.cli.context import Context, Output, ask_hub, nearest

@@ -178,7 +178,7 @@ def _upstream(upstream: UpstreamRow) -> Sequence[Cell]:
     if upstream.installing_s is not None:
         state += f" {duration(upstream.installing_s)}"
     facts = upstream.transport, upstream.version, upstream.sessions, upstream.mode
-    return paint(upstream.name, "name"), paint(state, style), since, *facts, tools, tokens, *others
+    return paint(upstream.label or upstream.name, "name"), paint(state, style), since, *facts, tools, tokens, *others
 
 
 def _notes(upstream: UpstreamRow) -> list[Line]:

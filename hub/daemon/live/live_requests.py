@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
+from config.server_names import server_of
 from hub.app import WALL, Hub
 from hub.control.answers import Status
 from hub.control.call_messages import CallFilter, CallList, CallRow, RunningRow
@@ -129,6 +130,7 @@ class LiveRequests:
 
 def _runs_for(about: str, host: str) -> Callable[[RunningRow], bool]:
     def wants(row: RunningRow) -> bool:
-        return (not about or about in (row.upstream, row.ref, row.name)) and (not host or host == row.host)
+        names = row.upstream, server_of(row.upstream), row.ref, row.name
+        return (not about or about in names) and (not host or host == row.host)
 
     return wants

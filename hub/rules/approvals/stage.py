@@ -34,7 +34,7 @@ from hub.rules.approvals.requests import ApprovalRequest, Wish
 from hub.rules.approvals.sealed_questions import BroughtBack, SealedQuestions, brings_state
 from hub.rules.policy.judge import Judge, Note
 from hub.rules.policy.verdict import Effect, Verdict
-from hub.wire.declarations import FORM, elicitation_modes
+from hub.wire.capabilities import FORM, elicitation_modes
 from hub.wire.jsonrpc import Reply, Result
 from hub.wire.mcp import MODERN, Era
 from upstreams.redact import CommonSecrets

@@ -19,7 +19,8 @@ from hub.rules.audit.writer import READS, RECORD_BYTES, Audit
 from hub.rules.policy.judge import Judge
 from hub.rules.policy.verdict import UNRULED
 from hub.wire.jsonrpc import Reply
-from hub.wire.mcp import Kind, Snapshot
+from hub.wire.mcp import Kind
+from hub.wire.upstream_snapshot import Snapshot
 
 MAX_KNOWN: Final = 256
 """Upstreams of whose tools is known whether they only read."""

@@ -13,7 +13,8 @@ from typing import Literal
 from msgspec import Raw, structs
 
 from config.policy.selectors import TOOL, CallerTerm, Selector, Thing, read_selector
-from config.security_settings import DEFAULT_PROFILE, HookConfig
+from config.profile_settings import DEFAULT_PROFILE
+from config.security_settings import HookConfig
 from hub.bridge.parking.parking import PARK
 from hub.bridge.request_state import BadState, RequestStates, state_of
 from hub.bridge.tasks.task_bridge import ABSORBED

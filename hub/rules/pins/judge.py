@@ -17,7 +17,8 @@ from msgspec import Struct, structs
 
 from config.security_settings import Pinning
 from hub.rules.fingerprints import INSTRUCTIONS, KINDS, Definition, Fingerprint, hash_of, key_of
-from hub.wire.mcp import Kind, ListEntry, Snapshot
+from hub.wire.mcp import Kind
+from hub.wire.upstream_snapshot import ListEntry, Snapshot
 
 HOLDING: Final = frozenset({"freeze", "quarantine", "required"})
 """Settings by which something may be held back."""

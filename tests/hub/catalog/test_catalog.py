@@ -19,7 +19,8 @@ from hub.catalog.view_names import server_view
 from hub.catalog.visible_names import Rules, UpstreamRule
 from hub.link.sealing import Sealer
 from hub.wire.jsonrpc import RemoteProtocolError, encode_response, raw
-from hub.wire.mcp import IDENTIFIER, L1, L4, LEGACY_VERSIONS, LIST_METHOD, MODERN, Freshness, Kind, ListEntry, Snapshot
+from hub.wire.mcp import IDENTIFIER, L1, L4, LEGACY_VERSIONS, LIST_METHOD, MODERN, Kind
+from hub.wire.upstream_snapshot import Freshness, ListEntry, Snapshot
 from tests.support.schemas import validate
 from upstreams.inventory.current_lists import in_full
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from config.security_settings import Pipeline, PipelineStep
+from config.profile_settings import Pipeline, PipelineStep
 from hub.catalog import pipeline_tools
 from hub.catalog.pipeline_tools import annotations, show_pipelines
 from hub.catalog.upstream_entries import VisibleEntry

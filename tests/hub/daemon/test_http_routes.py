@@ -8,8 +8,9 @@ import trio
 import trio.testing
 
 from config.hub_paths import metrics_token_path
+from config.profile_settings import Profile
 from config.remembered_facts import Memory
-from config.security_settings import AccessConfig, AccessToken, Profile
+from config.security_settings import AccessConfig, AccessToken
 from config.setting_declarations import Secret
 from config.settings import HubConfig
 from hub.app import Hub

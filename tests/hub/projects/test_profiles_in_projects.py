@@ -7,8 +7,8 @@ import pytest
 import trio
 from msgspec import structs
 
+from config.profile_settings import Profile
 from config.projects import Trust, load_project
-from config.security_settings import Profile
 from config.settings import HubConfig
 from hub.catalog.view_names import profile_view, project_view
 from hub.link.call_interface import Identity

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from hub.link.call_interface import Operation
-from hub.wire.declarations import ServerFacts
+from hub.wire.capabilities import ServerFacts
 from hub.wire.jsonrpc import encode_request, raw
 from hub.wire.mcp import L1, L4, MODERN, Era
 from tests.support.fakes import FakeHost

@@ -19,7 +19,7 @@ from config.remembered_facts import Memory
 from config.settings import UpstreamConfig
 from hub.link import hub_errors
 from hub.link.memory_budget import Budget
-from hub.wire.declarations import ServerFacts
+from hub.wire.capabilities import ServerFacts
 from hub.wire.jsonrpc import Reply, encode_request
 from hub.wire.mcp import DISCOVER, MODERN, Era
 from hub.wire.modern_metadata import request_headers

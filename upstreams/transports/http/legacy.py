@@ -20,7 +20,7 @@ from hub.link.hub_errors import HubError, Overloaded, UpstreamLost, UpstreamProt
 from hub.link.peer import last_words
 from hub.link.rate_limits import TokenBucket
 from hub.wire import jsonrpc
-from hub.wire.declarations import initialize_params
+from hub.wire.capabilities import initialize_params
 from hub.wire.jsonrpc import Notification, Reply, Request, RequestId, Result, raw
 from hub.wire.mcp import CANCELLED, INITIALIZE, INITIALIZED, L4, PING, SET_LEVEL, Era
 from upstreams.questions.call_deadlines import Running

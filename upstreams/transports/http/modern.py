@@ -13,7 +13,7 @@ from trio.lowlevel import checkpoint
 
 from hub.link.hub_errors import HubError, UpstreamUnavailable
 from hub.wire import jsonrpc
-from hub.wire.declarations import ServerFacts
+from hub.wire.capabilities import ServerFacts
 from hub.wire.http.mirror_headers import InvalidMirror, Mirror, mirror_headers, mirrors_of
 from hub.wire.jsonrpc import EMPTY, Failure, Notification, Reply, Request, Result, peek_object, peek_str, raw
 from hub.wire.mcp import HEADER_MISMATCH, LISTEN, TOOLS_CALL, TOOLS_LIST, UNSUPPORTED_VERSION, Era, Kind

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from hub.link.hub_errors import HubError, UpstreamUnavailable
 from hub.link.rate_limits import TokenBucket
-from hub.wire.declarations import ServerFacts
+from hub.wire.capabilities import ServerFacts
 from hub.wire.jsonrpc import RemoteProtocolError, Response, decode, is_batch, split_batch
 from hub.wire.mcp import L1, L2
 from upstreams.transports.http.answer_stream import AnswerStream, stream_headers

@@ -12,7 +12,8 @@ from hub.rules.audit.lines import Stamps, write_line
 from hub.rules.audit.records import BEGIN, END, NOTE, Beginning, Describe
 from hub.rules.policy.verdict import UNRULED
 from hub.telemetry.operation_record import Ended
-from hub.wire.mcp import Kind, ListEntry, Snapshot
+from hub.wire.mcp import Kind
+from hub.wire.upstream_snapshot import ListEntry, Snapshot
 
 
 def tool(**more):

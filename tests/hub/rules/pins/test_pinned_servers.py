@@ -6,8 +6,9 @@ import pytest
 import trio
 from msgspec import structs
 
+from config.profile_settings import Profile
 from config.remembered_facts import Memory
-from config.security_settings import PolicyConfig, Profile
+from config.security_settings import PolicyConfig
 from hub.daemon.decision_requests import DecisionRequests
 from hub.link.hub_errors import HubError
 from hub.wire.jsonrpc import Failure

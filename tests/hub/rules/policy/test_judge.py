@@ -23,7 +23,8 @@ from hub.rules.policy.judge import CannotJudge, Judge, RuleTable
 from hub.rules.policy.rule_book import read_rules
 from hub.rules.policy.verdict import Effect
 from hub.wire.jsonrpc import raw
-from hub.wire.mcp import L4, Kind, ListEntry
+from hub.wire.mcp import L4, Kind
+from hub.wire.upstream_snapshot import ListEntry
 from upstreams.inventory.current_lists import empty_snapshot
 
 CURSOR, OTHER = Identity("local", "cursor"), Identity("local", "other")

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from hub.wire.declarations import (
+from hub.wire.capabilities import ServerFacts, UnsupportedVersion, initialize_params, negotiate, read_initialize_result
+from hub.wire.hub_chains import (
     EXPERIMENTAL,
     HUBS,
     MAX_HOPS,
@@ -15,14 +16,9 @@ from hub.wire.declarations import (
     NO_HUBS,
     THIS_HUB,
     HubChain,
-    ServerFacts,
-    UnsupportedVersion,
     announcement,
-    initialize_params,
     join_chains,
-    negotiate,
     read_chain,
-    read_initialize_result,
     with_chain,
 )
 from hub.wire.jsonrpc import RemoteProtocolError, raw

@@ -1,15 +1,9 @@
-"""The knowledge of tools, hosts and profiles: of the running hub, its configuration, and what earlier imports noted;
-and the tools that a host might need by it (`suggest`, pure).
+"""Evidence for the choice of a profile: what is known of tools, hosts and profiles, by the running hub, its
+configuration, and what earlier imports noted."""
 
-These are what the host called in the last days, if it called enough to tell; else what it called nevertheless, and the
-servers that it had itself before an import, with its own choice of their tools, or else all servers. The smallest
-server comes first, up to what the host takes.
-"""
-
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from itertools import count
 from types import MappingProxyType
-from typing import Final
 
 from msgspec import Struct
 
@@ -18,87 +12,15 @@ from config.hosts.host_file_records import HadBefore
 from config.hosts.known_hosts import all_hosts
 from config.hub_paths import had_before_path
 from config.loading.checks.profiles import OWN_LABEL
-from config.name_globs import ALL, NameChoice, union
-from config.security_settings import DEFAULT_PROFILE, Profile
+from config.name_globs import ALL, union
+from config.profile_settings import DEFAULT_PROFILE, Profile
 from hub.catalog.visible_names import name_id
 from hub.cli.client.connection import session
 from hub.cli.context import Context, UsageError, client, nearest
+from hub.cli.profiles.suggest_profile import Limits
 from hub.cli.profiles.tool_globs import Away, is_known, leaves_out_only
-from hub.cli.render.words import about, group
-from hub.control.answers import Status, ToolUse, ToolUses, UpstreamRow, tokens_together
+from hub.control.answers import Status, ToolUses, UpstreamRow
 from hub.control.methods import STATUS, TOOL_USE
-
-MIN_CALLS: Final = 20
-"""Calls of a host that tell what it needs."""
-
-
-class Limits(Struct, frozen=True):
-    """The limits of a host."""
-
-    tools: int | None = None
-    """None: no limit is known."""
-    tokens: int | None = None
-
-    def hold(self, found: Sequence[ToolUse]) -> bool:
-        """True if so many tools are not too many."""
-        too_many = self.tools is not None and len(found) > self.tools
-        return not too_many and (self.tokens is None or tokens_together(found) <= self.tokens)
-
-    def __str__(self) -> str:
-        told = {f"{self.tools} tools": self.tools, f"{about(self.tokens or 0)} tokens of tools": self.tokens}
-        return " and ".join(text for text, limit in told.items() if limit is not None)
-
-
-class Suggestion(Struct, frozen=True):
-    """A choice of tools for one host."""
-
-    names: tuple[str, ...]
-    """Visible names, in the order of the list."""
-    why: str
-    """The kind of tools they are, as a phrase."""
-
-
-def suggest(host: str, uses: ToolUses, had: Mapping[str, Sequence[str]], limits: Limits) -> Suggestion:
-    """The tools that `host`, a label, might need. `had`: the servers that it had, each with its choice of own names of
-    tools."""
-    calls = {each.name: each.calls.get(host, 0) for each in uses.tools}
-    total = sum(calls.values())
-    by_calls = sorted(uses.tools, key=lambda each: -calls[each.name])
-    called = _as_many([[each] for each in by_calls if calls[each.name]], limits)
-    if total >= MIN_CALLS:
-        names = _in_order(called, uses.tools)
-        return Suggestion(names, f"what it called in the last {uses.days} days ({total} calls)")
-    own = {name: globs for name, globs in had.items() if any(each.server == name for each in uses.tools)}
-    whose = "the servers that it had before hubd" if own else "all servers"
-    choices = {name: NameChoice(globs) for name, globs in own.items()}
-    chosen = [each for each in uses.tools if not own or each.tool in choices.get(each.server, ()) or each in called]
-    fitting = _as_many(_by_size(chosen), limits, called)
-    cut = "" if len(fitting) == len(chosen) else ", the smallest first"
-    if not fitting and chosen:
-        fitting = _as_many([[each] for each in _by_size(chosen)[0]], limits)
-        cut = ", of the smallest as many tools as it takes"
-    few = f"what it called ({total} so far), and " if called else ""
-    return Suggestion(_in_order(fitting, uses.tools), f"{few}{whose}{cut}")
-
-
-def _by_size(chosen: Iterable[ToolUse]) -> list[list[ToolUse]]:
-    servers = group((each.server, each) for each in chosen)
-    return sorted(servers.values(), key=lambda found: (len(found), tokens_together(found)))
-
-
-def _as_many(groups: Iterable[Sequence[ToolUse]], limits: Limits, called: Sequence[ToolUse] = ()) -> list[ToolUse]:
-    """The tools that were `called`, and as many whole groups, in their order, as fit beside them."""
-    found = list(called)
-    for members in groups:
-        more = [each for each in members if each not in called]
-        if limits.hold([*found, *more]):
-            found += more
-    return found
-
-
-def _in_order(found: Iterable[ToolUse], tools: Iterable[ToolUse]) -> tuple[str, ...]:
-    names = {each.name for each in found}
-    return tuple(each.name for each in tools if each.name in names)
 
 
 class Evidence(Struct, frozen=True):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hub.cli.profiles.evidence import MIN_CALLS, Limits, suggest
+from hub.cli.profiles.suggest_profile import MIN_CALLS, Limits, suggest
 from hub.control.answers import ToolUse, ToolUses
 
 pytestmark = pytest.mark.covers("EP-10")
