@@ -161,6 +161,14 @@ class Intents:
             judge.note_denial(intent, verdict)
             raise CallDenied.because(verdict.reason, ticket.upstream)
 
+    def note_denial(self, ticket: TaskTicket, viewer: Viewer, method: str) -> None:
+        """As `TaskDoors.note_denial`."""
+        route, judge = Route(ticket.upstream, ticket.tool), self._live.judge
+        intent = self._beside(TASKS_GET, route, ticket.exposed or ticket.tool, viewer, Kind.TOOL)
+        verdict = judge.judge(viewer.caller, viewer.view, intent.target)
+        if verdict.effect is Effect.DENY:
+            judge.note_denial(structs.replace(intent, request=Request(0, method, {})), verdict)
+
     def may_follow(self, ticket: TaskTicket, viewer: Viewer) -> bool:
         """True if a host may hear of the task of a ticket, by the stages of now."""
         return _refusal(self._about_task(ticket, viewer)) is None
