@@ -7,7 +7,7 @@ Questions from upstreams (sampling, elicitation, roots) come here too, and go to
 its host can be asked while it waits; else they are refused, so that upstreams go on without.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from math import inf
 from time import perf_counter
 from typing import Final, Protocol
@@ -129,6 +129,7 @@ class HostExchange:
         "view",
         "wants_progress",
     )
+    is_step = False
 
     def __init__(
         self,
@@ -264,17 +265,9 @@ class HostExchange:
 
     async def ask(self, question: Question) -> Reply:
         """Put a question to the host, if it can be asked; when the request is over, for its roots only."""
-        if self.host is not None:
+        if (host := self.host) is not None:
             self._has_asked = True
-            began, reply = perf_counter(), None
-            self.answered_at = self.answered_at or began
-            try:
-                reply = self._refuse_answer(question) or await self.host.ask(question, self._say)
-                reply = self._refuse_answer(question) or reply
-                return reply
-            finally:
-                if self._hear_question is not None:
-                    self._hear_question(question, perf_counter() - began, reply)
+            return await self.pass_on(question, lambda asked: host.ask(asked, self._say))
         if self._session is None:
             if self.caller.era is Era.MODERN:
                 self.lacking = with_missing(self.lacking, question, self.caller.capabilities)
@@ -283,6 +276,18 @@ class HostExchange:
         if question.method != mcp.LIST_ROOTS:  # for those it may be asked at any time
             return Failure(mcp.INVALID_PARAMS, f"The call that this {question.method} belongs to is over")
         return await self._session.ask(question, self._tell)
+
+    async def pass_on(self, question: Question, ask: Callable[[Question], Awaitable[Reply]]) -> Reply:
+        """Put a question by `ask`, as far as answers may go to the upstream; whoever follows questions is told."""
+        began, reply = perf_counter(), None
+        self.answered_at = self.answered_at or began
+        try:
+            reply = self._refuse_answer(question) or await ask(question)
+            reply = self._refuse_answer(question) or reply
+            return reply
+        finally:
+            if self._hear_question is not None:
+                self._hear_question(question, perf_counter() - began, reply)
 
     def _say(self, message: bytes, *, vital: bool = False) -> bool | None:
         """A `send` unique to this request, so that questions can be withdrawn by it."""

@@ -107,7 +107,7 @@ def sum_up(outcome: Outcome) -> Summary:
         if isinstance(outcome, Interim):
             is_task = peek_str(peek_object(outcome.value).get(RESULT_TYPE)) == TASK
             return Summary(size=size, is_task=True) if is_task else Summary(ASKED, size=size)
-        return Summary(TOOL_ERROR if _tells_error(outcome.value) else OK, size=size)
+        return Summary(TOOL_ERROR if tells_error(outcome.value) else OK, size=size)
     if isinstance(outcome, HubError):
         return Summary(outcome.kind, outcome.executed.value)
     if isinstance(outcome, Concealed):
@@ -126,7 +126,8 @@ class _MayBeError(Struct):
 _decode_error: Final = msgspec.json.Decoder(_MayBeError).decode
 
 
-def _tells_error(value: Raw) -> bool:
+def tells_error(value: Raw) -> bool:
+    """True if a result says that it is an error."""
     if excerpt(value).find(ERROR) < 0:
         return False
     try:

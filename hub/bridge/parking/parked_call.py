@@ -52,6 +52,10 @@ class ParkedCall:
     _answered: trio.Event = field(default_factory=trio.Event)
     _outcome: Reply | Exception | None = None
 
+    @property
+    def is_step(self) -> bool:
+        return False
+
     def __repr__(self) -> str:
         return f"<ParkedCall {self.request.method} of {self.upstream}: {self.state!r}>"
 
