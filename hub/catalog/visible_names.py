@@ -150,6 +150,8 @@ class UpstreamRule(Struct, frozen=True):
     """Who has chosen it."""
     sign_in: SignInTool = SignInTool.NONE
     """The tool that has a person sign in there."""
+    taken: tuple[str, ...] = ()
+    """Of one with bare names, how the names of others begin: rules take what is called so for theirs."""
 
     def sid(self, budget: int) -> str:
         """The server id in visible names of so many characters."""
