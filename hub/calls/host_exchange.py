@@ -17,7 +17,7 @@ from msgspec import Raw, structs
 
 from hub.calls.dropped import DROPPED
 from hub.catalog.view_names import EVERYTHING, View
-from hub.link.call_interface import Caller, RunningCall
+from hub.link.call_interface import Caller, HearQuestion, RunningCall
 from hub.link.rate_limits import TokenBucket
 from hub.net.request_and_response import Ends
 from hub.wire import mcp
@@ -91,10 +91,6 @@ class RunnablePassage(RunningCall, Protocol):
         """Carry it out. Raises HubError: there is no answer."""
 
 
-HearQuestion = Callable[[Question, float, Reply | None], None]
-"""Gets a question that a host was asked, how long that took, and the answer; None: it was withdrawn."""
-
-
 class HostExchange:
     """One running request of one host. Satisfies `hub.link.call_interface.Exchange`.
 
@@ -106,7 +102,6 @@ class HostExchange:
     __slots__ = (
         "_allowed",
         "_has_asked",
-        "_hear_question",
         "_held",
         "_last_progress",
         "_refuse_answer",
@@ -116,6 +111,7 @@ class HostExchange:
         "caller",
         "find_ends",
         "headers",
+        "hear_question",
         "host",
         "is_cached",
         "is_operation",
@@ -171,7 +167,7 @@ class HostExchange:
         self._allowed = TokenBucket(PROGRESS_PER_S, PROGRESS_PER_S) if progress_token is not None else None
         self.reported_at = 0.0
         self._has_asked = False
-        self._hear_question: HearQuestion | None = None
+        self.hear_question: HearQuestion | None = None
         self._session: HostSession | None = None
         """Session of the host, once the request is over."""
 
@@ -243,7 +239,7 @@ class HostExchange:
 
     def follow_questions(self, hear: HearQuestion | None) -> None:
         """Tell `hear` of questions that its host was asked; None: nobody."""
-        self._hear_question = hear
+        self.hear_question = hear
 
     def close(self) -> None:
         """The request is about to be answered, or was cancelled: nothing can be asked on its stream any more."""
@@ -296,8 +292,8 @@ class HostExchange:
             reply = self._refuse_answer(question) or reply
             return reply
         finally:
-            if self._hear_question is not None:
-                self._hear_question(question, perf_counter() - began, reply)
+            if self.hear_question is not None:
+                self.hear_question(question, perf_counter() - began, reply)
 
     def _say(self, message: bytes, *, vital: bool = False) -> bool | None:
         """A `send` unique to this request, so that questions can be withdrawn by it."""

@@ -18,7 +18,7 @@ from hub.catalog.time_slices import Steps, finish
 from hub.catalog.upstream_entries import UpstreamEntries, VisibleEntry
 from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view_names import EVERYTHING, View
-from hub.catalog.visible_names import Rules, UpstreamRule
+from hub.catalog.visible_names import Rules, UpstreamRule, name_id
 from hub.link.sealing import Sealer, load_keys
 from hub.wire.mcp import Kind
 from hub.wire.upstream_snapshot import ListEntry, Snapshot
@@ -54,7 +54,7 @@ def merge_in_steps(
         bare=next((rule.name for rule in rules.upstreams if rule.prefix == ""), None),
     )
     by_name = {snapshot.upstream: snapshot for snapshot in snapshots}
-    present = [(rule, by_name[rule.name]) for rule in rules.upstreams if rule.name in by_name]
+    present = [(_reserve(rule, rules), by_name[rule.name]) for rule in rules.upstreams if rule.name in by_name]
     for rule, snapshot in present:
         claims.locate(rule.name, local=snapshot.local)
     listing = claims.copy() if provisional else claims
@@ -91,6 +91,15 @@ def _optional(profile: Profile | None, rules: Iterable[UpstreamRule]) -> Iterabl
     from hub.catalog.optional_tools import optional_tools  # not above: few hubs have one
 
     return optional_tools(profile, cuts=cuts)
+
+
+def _reserve(rule: UpstreamRule, rules: Rules) -> UpstreamRule:
+    """A rule that leaves names that begin as those of other upstreams to these."""
+    if rule.prefix != "":
+        return rule
+    others = [each for each in (*rules.upstreams, *rules.left_out) if each.prefix != ""]
+    sids = {name_id(name, rules.budget) for each in others for name in (each.prefix or each.name, *each.aliases)}
+    return structs.replace(rule, taken=tuple(sorted(f"{sid}__" for sid in sids)))
 
 
 def _pipelines(

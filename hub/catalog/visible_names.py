@@ -152,6 +152,8 @@ class UpstreamRule(Struct, frozen=True):
     """Results of its tools may be cut, so that these promise no structured ones."""
     sign_in: SignInTool = SignInTool.NONE
     """The tool that has a person sign in there."""
+    taken: tuple[str, ...] = ()
+    """Of one with bare names, how the names of others begin: rules take what is called so for theirs."""
 
     def sid(self, budget: int) -> str:
         """The server id in visible names of so many characters."""

@@ -151,8 +151,16 @@ class Exchange(Protocol):
         """
 
 
+HearQuestion = Callable[[Question, float, Reply | None], None]
+"""Gets a question that a host was asked, how long that took, and the answer; None: it was withdrawn."""
+
+
 class HostEnd(Exchange, Protocol):
     """The exchange of a request of a host, as the bridge between eras sees it."""
+
+    @property
+    def hear_question(self) -> HearQuestion | None:
+        """Whom to tell of questions that the host was asked; None: nobody."""
 
     @property
     def is_step(self) -> bool:

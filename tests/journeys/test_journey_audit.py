@@ -11,6 +11,7 @@ from msgspec import structs
 
 from config.security_settings import ConditionalRule, ElicitationBudget, HookConfig, PolicyConfig
 from config.settings import AuditConfig
+from hub.link.log_context import spell_ref
 from hub.rules.audit.files import AuditFiles, logs_in
 from hub.rules.audit.writer import Audit
 from hub.rules.hooks.messages import Opinion
@@ -69,10 +70,12 @@ async def test_a_call_that_was_approved_outside_says_which_was_asked_about(pair:
 @pytest.mark.covers("AUD-01", "POL-08")
 async def test_what_is_denied_is_a_refusal(pair: Pair, tmp_path, autojump_clock):
     fake, calls = counting(pair)
-    async with written(pair, tmp_path, {"db": fake}, policy=PolicyConfig(deny=("*",))) as (_, host, read):
+    async with written(pair, tmp_path, {"db": fake}, policy=PolicyConfig(deny=("*",))) as (house, host, read):
         await host.error("tools/call", {"name": "db__echo", "arguments": {}})
         [refuse] = await read()
+        [ended] = house.hub.router.chains.recorder.ring
     assert not calls
+    assert refuse["ref"] == spell_ref(ended.ref)
     assert (refuse["k"], refuse["name"], refuse["rule"]) == ("refuse", "db__echo", "deny[0]")
 
 
