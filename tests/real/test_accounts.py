@@ -1,6 +1,7 @@
 """Two accounts at real servers: processes with two environments, and sign-ins of two people, called at once."""
 
 import json
+import re
 import threading
 
 import pytest
@@ -109,3 +110,46 @@ def test_fifty_calls_of_two_sign_ins_never_cross(oauth, tmp_path):
         assert told(Post(hub.hub, "notes__read", {"who": 1}, token=hub.hub.token).answer()[1]).text == found[0]
         refused = told(Post(hub.hub, "notes__read", {"account": "private"}, token=hub.hub.token).answer()[1])
         assert 'Ask the user to run "hubd auth notes:private"' in refused.text
+
+
+KEYS = "env = { WHO = '${secret:WHO}' }\naccount = 'each'\n"
+
+
+@pytest.mark.real
+def test_everybody_has_keys_of_their_own(tmp_path):
+    program = f"[upstreams.who]\ncommand = {json.dumps(str(PYTHON_1))}\nargs = {json.dumps(['-c', WHO])}\n{KEYS}"
+    with running_hub(tmp_path, f'startup_grace_s = 100\n[policy]\ndefault = "allow"\n{program}') as hub:
+        assert hubd(hub, "secret", "set", "WHO", stdin="the owner").returncode == 0
+        tokens = {name: token_of(hub, name) for name in ("bob", "eve")} | {"local": hub.token}
+        hubd(hub, "restart", "who")
+
+        def call(name, number=0, tool="who__who"):
+            return told(Post(hub, tool, {"number": number}, token=tokens[name]).answer()[1])
+
+        assert call("local").text == "the owner 0"
+        for name in ("bob", "eve"):
+            refused = call(name)
+            assert refused.is_error
+            assert f"there is no secret WHO: run `hubd secret set WHO --for {name}`" in refused.text
+            kept = hubd(hub, "secret", "set", "WHO", "--for", name, stdin=f"key of {name}")
+            assert kept.returncode == 0, kept
+            assert call(name).text == f"key of {name} 0", "as soon as there is one"
+        names = ("bob", "eve", "local")
+        own = {"local": "the owner", "bob": "key of bob", "eve": "key of eve"}
+        assert at_once(lambda number: call(names[number % 3], number).text) == {
+            number: f"{own[names[number % 3]]} {number}" for number in range(CALLS)
+        }
+        assert "WHO" in hubd(hub, "secret", "ls", "--for", "bob").stdout
+        assert hubd(hub, "secret", "rm", "WHO", "--for", "eve", "--force").returncode == 0
+        assert hubd(hub, "restart", "who").returncode == 0
+        assert call("eve").is_error
+        assert call("bob").text == "key of bob 0"
+        log = (tmp_path / "hubd.log").read_text(errors="replace")
+        assert not any(secret in log for secret in own.values())
+
+
+def token_of(hub, principal):
+    """A token of a principal of its own."""
+    made = hubd(hub, "token", "new", principal, "--principal", principal)
+    (token,) = re.findall(r"hubd_[\w-]+", made.stdout)
+    return token

@@ -1,5 +1,5 @@
-"""Protected: the liar as an MCP server that wants a token (2025-06-18, JSON answers; tools `read` and `write`, which say
-who calls them if they are asked, `who`)."""
+"""Protected: the liar as an MCP server that wants a token (2025-06-18, JSON answers; tools `read` and `write`, which
+say who calls them if they are asked, `who`)."""
 
 import base64
 import json
