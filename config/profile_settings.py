@@ -1,5 +1,5 @@
 """Settings of profiles, which `config.settings` puts together with all others: what some hosts are shown of all
-servers, under which names, and with which arguments fixed."""
+servers, under which names, and with which arguments fixed; and of pipelines, tools made of several calls."""
 
 from collections.abc import Collection, Mapping
 from typing import Annotated, Any, Final, Literal
@@ -77,3 +77,29 @@ def profile_problem(name: str, known: Collection[str]) -> str:
     if name == DEFAULT_PROFILE or name in known:
         return ""
     return f"there is no profile {name[:60]!r}; there are: {', '.join(sorted(known)) or 'none'}"
+
+
+# --- pipelines --------------------------------------------------------------------------------------------------------
+
+
+class PipelineStep(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One call of a pipeline."""
+
+    id: Annotated[str, live(mask="never", pattern=r"[a-z][a-z0-9_]{0,31}$", hints="name")] = ""
+    """A short name, by which later steps refer to its result, and errors and progress to it."""
+    tool: Annotated[str, live(mask="never", hints="call uses")] = ""
+    """The visible name of the tool of a server, such as "github__get_issue"."""
+    args: Annotated[dict[str, Any], live(mask="never", hints="arguments with input params")] = {}
+    """Its arguments. Texts may hold `${input.number}` (an argument of the pipeline), `${issue.text}` (the text of the
+    result of the step "issue") and `${issue.data.title}` (a part of its structured content); `$${` is a plain `${`."""
+
+
+class Pipeline(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A tool of the hub's own, which calls tools of servers one after the other."""
+
+    description: Annotated[str, live(mask="never", hints="describe")] = ""
+    """Text for the model: what it is for."""
+    input: Annotated[dict[str, Any], live(mask="never", hints="inputSchema input_schema schema arguments")] = {}
+    """The JSON Schema of its arguments, an object; by default it takes none."""
+    steps: Annotated[tuple[PipelineStep, ...], live(hints="step")] = ()
+    """The calls, in order."""

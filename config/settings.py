@@ -21,7 +21,7 @@ from typing import Annotated, Any, Final, Literal
 from msgspec import Struct, field
 
 from config.name_globs import ALL
-from config.profile_settings import MAX_NAME_BUDGET, MIN_NAME_BUDGET, Profile
+from config.profile_settings import MAX_NAME_BUDGET, MIN_NAME_BUDGET, Pipeline, Profile
 from config.security_settings import (
     AccessConfig,
     ElicitationBudget,
@@ -506,6 +506,8 @@ class HubConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Registries of servers by name, asked by `hubd search` and `hubd add` in this order, before the official one."""
     profiles: Annotated[dict[str, Profile], live(hints="profile views")] = field(default_factory=dict)
     """The part of all servers that some hosts are shown, by the name of the profile."""
+    pipelines: Annotated[dict[str, Pipeline], live(hints="pipeline")] = field(default_factory=dict)
+    """Tools made of several calls; each is listed as `hub__NAME`."""
     include: Annotated[tuple[str, ...], Setting(reload=None)] = ()
     """Further files, as paths or globs relative to this file; TOML or JSON, upstreams only."""
     upstreams: Annotated[

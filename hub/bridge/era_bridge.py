@@ -21,7 +21,7 @@ from hub.bridge.input_rounds import (
     kinds_of,
     read_wanted,
 )
-from hub.bridge.parking.parking import PARK, ParkedCalls
+from hub.bridge.parking.parking import PARK, ParkedCalls, Work
 from hub.bridge.pending_url_elicitations import PageVisits
 from hub.bridge.request_state import BadState, FirstRound, RequestState, RequestStates, input_required
 from hub.bridge.tasks.task_bridge import ABSORBED, Tasks
@@ -30,10 +30,23 @@ from hub.link.call_interface import HostEnd, Interim
 from hub.link.hub_errors import UpstreamUnauthorized
 from hub.wire import mcp
 from hub.wire.capabilities import can_be_asked
-from hub.wire.jsonrpc import Failure, Reply, Result, encode, open_object, peek_array, peek_object, peek_str, raw
+from hub.wire.jsonrpc import (
+    Failure,
+    Reply,
+    Request,
+    Result,
+    encode,
+    open_object,
+    peek_array,
+    peek_object,
+    peek_str,
+    raw,
+)
 from hub.wire.mcp import Era, Kind, era_of
 from hub.wire.modern_metadata import read_number
 
+HUB: Final = "hub"
+"""In place of the name of an upstream, in states of what the hub itself carries out."""
 RELAY: Final = "relay"
 RELAY_TTL_S: Final = 24 * 3600.0
 """Lifetime of a state of an upstream."""
@@ -96,7 +109,7 @@ class EraBridge:
             if crossing.operation.method not in mcp.MAY_ASK:
                 return await crossing.call(crossing.operation, crossing.exchange)
             crossing = self.tasks.prepare(crossing)
-            if crossing.exchange.caller.era is Era.LEGACY:
+            if crossing.exchange.caller.era is Era.LEGACY or crossing.exchange.is_step:
                 return self._urls.visit(await self._call_to_the_end(crossing), crossing)
             request = crossing.request
             if (text := request_state.state_of(request)) is None:
@@ -121,6 +134,23 @@ class EraBridge:
             if (asked := await self._urls.ask_to_sign_in(error, crossing, round=round)) is None:
                 raise
             return asked
+
+    async def carry_out(self, work: Work, exchange: HostEnd, request: Request) -> Reply:
+        """Carry out work of the hub's own for a request of a host, which is asked meanwhile, whatever its era: that of
+        a modern host may end with a question, and a retry goes on with it. Raises Draining: the hub is stopping;
+        Exception: whatever `work` raises. Cancellation: cancels `work`."""
+        caller = exchange.caller
+        if caller.era is Era.MODERN and (text := request_state.state_of(request)) is not None:
+            try:
+                state = self._states.open(text, caller.identity.principal, request, HUB)
+                if state.mode != PARK:
+                    raise BadState(request_state.INVALID)
+                return await self.parking.resume(state, request_state.answers_of(request), exchange)
+            except BadState as error:
+                return error.failure
+        if caller.era is Era.LEGACY or not can_be_asked(caller.capabilities):
+            return await work(exchange)
+        return await self.parking.begin(work, exchange, request, HUB)
 
     async def _begin(self, crossing: Crossing, *, round: int = 1) -> Reply:
         """Begin a call of a modern host. A legacy upstream may ask meanwhile, so its call may outlive the request."""

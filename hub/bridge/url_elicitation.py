@@ -119,6 +119,8 @@ class UrlElicitations:
             raise UpstreamProtocolError(text, upstream=upstream.name)
         admit(upstream, {page.id: page.question for page in pages})
         members = data_of(reply)
+        if crossing.exchange.is_step:  # what was done before would be done again
+            raise VisitNeeded(_in_words(pages, upstream.name), upstream=upstream.name)
         try:
             asked = self.ask(pages, members, crossing, message=reply.message, round=round, own=False)
         except QuestionRefusal:
@@ -158,7 +160,7 @@ class UrlElicitations:
         await guide.look(name, caller)
         visits_pages = URL in elicitation_modes(caller.capabilities) and caller.version in (L4, MODERN)
         may_ask = visits_pages and crossing.request.method in MAY_ASK and round <= MAX_ROUNDS
-        if may_ask and (visit := guide.visit(name, caller)) is not None:
+        if may_ask and not crossing.exchange.is_step and (visit := guide.visit(name, caller)) is not None:
             facts = SignInNeeded(visit.message, upstream=name).facts()
             page = page_of(visit.id, visit.url, visit.message, name)
             with suppress(QuestionRefusal):  # nobody is sent to an address like that

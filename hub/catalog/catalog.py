@@ -14,6 +14,7 @@ from functools import cached_property, partial
 from hashlib import sha256
 from itertools import chain
 from operator import is_
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -38,6 +39,9 @@ from hub.wire.hub_chains import EXPERIMENTAL, join_chains, read_chain
 from hub.wire.jsonrpc import PiecedResult, encode
 from hub.wire.mcp import Kind
 from upstreams.inventory.current_lists import in_full
+
+if TYPE_CHECKING:
+    from hub.catalog.pipeline_tools import ShownPipeline
 
 
 class NameTable:
@@ -138,6 +142,7 @@ class Catalog:
         doubts: ProfileDoubts | None = None,
         warnings: Iterable[str] = (),
         permits: Callable[[Route], bool] | None = None,
+        pipelines: "Iterable[ShownPipeline]" = (),
     ) -> None:
         """`names` are those of `parts`; `profile`: what chose them, and `doubts` about that. `permits` tells whether
         there is a resource for those whom this is for, listed or not; None: every resource is for all."""
@@ -164,7 +169,9 @@ class Catalog:
         """The index of its tools, once somebody has searched."""
         self._whole = self
         """The catalogue in which its tools are found: another one, where those for finding are shown in their place."""
-        self._own: HubTools | None = None
+        self.pipelines = {each.name: each for each in pipelines}
+        """Tools of the hub's own that call others, by name."""
+        self._own = HubTools([each.entry for each in self.pipelines.values()]) if self.pipelines else None
         self.warnings = tuple(warnings)
         self.behind = join_chains(read_chain(part.snapshot.capabilities.get(EXPERIMENTAL)) for part in parts)
         """Hubs among the upstreams, and the hubs behind these."""
@@ -254,7 +261,15 @@ class Catalog:
         is_same = all(map(is_, parts, self.parts))
         names = self.names if is_same else NameTable(parts, chosen_from=self.names)
         return Catalog(
-            parts, names, self.making, view=view, varies=True, profile=self.profile, doubts=self.doubts, permits=permits
+            parts,
+            names,
+            self.making,
+            view=view,
+            varies=True,
+            profile=self.profile,
+            doubts=self.doubts,
+            permits=permits,
+            pipelines=self.pipelines.values(),
         )
 
     def in_search_mode(self, view: View, always: Collection[str]) -> "Catalog":
@@ -262,7 +277,9 @@ class Catalog:
         the `always` ones. All can be called."""
         found = copy(self)
         reads = any(part.only_reads(each) for part, shown in self.findable() for each in shown)
-        found.view, found.index, found._own = view, None, HubTools(meta_tools(self.tool_counts(), reads=reads))
+        pipelines = (each.entry for each in self.pipelines.values())
+        found._own = HubTools((*meta_tools(self.tool_counts(), reads=reads), *pipelines))
+        found.view, found.index = view, None
         found._whole, found._digests, found._varies = self, {}, True
         for counted in ("costs", "shown_cost"):
             vars(found).pop(counted, None)

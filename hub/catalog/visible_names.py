@@ -18,7 +18,7 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from config.name_globs import ALL
-from config.profile_settings import Profile
+from config.profile_settings import Pipeline, Profile
 from config.server_names import MAX_ID, SERVER_ID
 from config.settings import HubConfig, UpstreamConfig
 from hub.catalog.sign_in_tool import SignInTool
@@ -150,6 +150,8 @@ class UpstreamRule(Struct, frozen=True):
     """Who has chosen it."""
     sign_in: SignInTool = SignInTool.NONE
     """The tool that has a person sign in there."""
+    taken: tuple[str, ...] = ()
+    """Of one with bare names, how the names of others begin: rules take what is called so for theirs."""
 
     def sid(self, budget: int) -> str:
         """The server id in visible names of so many characters."""
@@ -168,6 +170,10 @@ class Rules(Struct, frozen=True):
     """Entries per page of a list; 0: all in one page."""
     profiles: Mapping[str, Profile] = {}
     """The part of all servers that some hosts are shown, by the name of the profile."""
+    pipelines: Mapping[str, Pipeline] = {}
+    """Tools of the hub's own that call others, by name."""
+    pipeline_s: float = 0.0
+    """Time for all steps of a pipeline together."""
 
 
 def rule_of(name: str, config: UpstreamConfig) -> UpstreamRule:
@@ -196,4 +202,6 @@ def rules_of(config: HubConfig, left_out: Mapping[str, UpstreamConfig] = {}) -> 
         budget=config.name_budget,
         page_size=config.page_size,
         profiles=config.profiles,
+        pipelines=config.pipelines,
+        pipeline_s=config.defaults.timeouts.call_total,
     )

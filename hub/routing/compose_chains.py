@@ -186,7 +186,7 @@ class Chains:
     def _load_checks(self) -> "SchemaChecks":
         from hub.rules.schema_validation import SchemaChecks  # not above: few want it, and it loads an extra
 
-        self.checks = self.checks or SchemaChecks()
+        self.checks = self.checks or SchemaChecks(self._judge.note)
         return self.checks
 
     def check_arguments(self, intent: Intent) -> Operation:

@@ -7,6 +7,7 @@ that, so an intent never names a tool of the hub's own in another's place.
 
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from itertools import takewhile
 from typing import Final
 
 import trio
@@ -33,7 +34,7 @@ from hub.routing.resolve import Resolver
 from hub.routing.run_chain import call_upstream
 from hub.rules.policy.judge import LEGS
 from hub.rules.policy.verdict import Effect
-from hub.wire.errors_for_hosts import NO_REFERENCE, NOUNS, resource_not_found, unknown_name
+from hub.wire.errors_for_hosts import NO_REFERENCE, NOUNS, conceal, resource_not_found, unknown_name
 from hub.wire.jsonrpc import Failure, Reply, Request, peek_object, peek_str, raw
 from hub.wire.mcp import COMPLETE, INVALID_PARAMS, L1, PROMPTS_GET, SUBSCRIBE, TASKS_GET, TASKS_UPDATE, TOOLS_CALL, Kind
 from hub.wire.modern_metadata import drop_lookalikes, split_params
@@ -41,6 +42,8 @@ from upstreams.subscriptions.resource_subscription import ResourceSubscriber
 from upstreams.upstream import ManagedUpstream
 
 _encode_name: Final = lru_cache(maxsize=1024)(raw)
+DENIED: Final = conceal(NO_REFERENCE)
+"""The outcome of what rules deny outright, for its record: whatever its host is told."""
 KINDS: Final = {TOOLS_CALL: Kind.TOOL, PROMPTS_GET: Kind.PROMPT}
 
 
@@ -111,8 +114,8 @@ class Intents:
         if wanted.kind is None:
             routes = await self._resolver.resource(wanted.exposed, exchange)
             if not routes:
-                self._note_if_denied(wanted, exchange)
-                return resource_not_found(wanted.exposed, exchange.caller.version)
+                not_found = resource_not_found(wanted.exposed, exchange.caller.version)
+                return self._refuse_denied(wanted, exchange, not_found)
         else:
             route = await self._resolver.find(wanted.kind, wanted.exposed, exchange)
             if route is None:
@@ -160,6 +163,14 @@ class Intents:
         if verdict.effect is Effect.DENY or ask is None or ask.admits(intent) is not None:  # nobody is asked in between
             judge.note_denial(intent, verdict)
             raise CallDenied.because(verdict.reason, ticket.upstream)
+
+    def note_denial(self, ticket: TaskTicket, viewer: Viewer, method: str) -> None:
+        """As `TaskDoors.note_denial`."""
+        route, judge = Route(ticket.upstream, ticket.tool), self._live.judge
+        intent = self._beside(TASKS_GET, route, ticket.exposed or ticket.tool, viewer, Kind.TOOL)
+        verdict = judge.judge(viewer.caller, viewer.view, intent.target)
+        if verdict.effect is Effect.DENY:
+            judge.note_denial(structs.replace(intent, request=Request(0, method, {})), verdict)
 
     def may_follow(self, ticket: TaskTicket, viewer: Viewer) -> bool:
         """True if a host may hear of the task of a ticket, by the stages of now."""
@@ -226,25 +237,31 @@ class Intents:
 
     async def _refuse(self, wanted: Wanted, exchange: HostExchange) -> Reply:
         """The refusal of a name that nothing has."""
-        self._note_if_denied(wanted, exchange)
         if wanted.meta_tool:
             answer = await self._own.unknown(wanted.exposed, self._live.of(exchange.view))
-            return self._replies.of_hub(answer, exchange)
+            return self._refuse_denied(wanted, exchange, self._replies.of_hub(answer, exchange))
         assert wanted.kind is not None, "resources are refused elsewhere"
-        return unknown_name(wanted.request.method, wanted.kind, wanted.exposed)
+        unknown = unknown_name(wanted.request.method, wanted.kind, wanted.exposed)
+        return self._refuse_denied(wanted, exchange, unknown)
 
-    def _note_if_denied(self, wanted: Wanted, exchange: HostExchange) -> None:
-        """Note it, if what a host asks for is there for others."""
-        judge, view = self._live.judge, exchange.view
+    def _refuse_denied(self, wanted: Wanted, exchange: HostExchange, refusal: Reply) -> Reply:
+        """The refusal of what this host cannot see; if it is there for others, with a record of a denial."""
+        judge, view, kind = self._live.judge, exchange.view, wanted.kind
         if judge.book is None:
-            return
-        catalog, kind = self._live.of(structs.replace(view, audience="")), wanted.kind
+            return refusal
+        catalog = self._live.of(structs.replace(view, audience=""))
         found = catalog.resolve_uri(wanted.exposed) if kind is None else [catalog.route(kind, wanted.exposed)]
-        if found and (route := found[0]) is not None:
-            rule = judge.look_up_route(exchange.caller, view, route, kind or Kind.RESOURCE).verdict.rule
-            who, method = exchange.caller.identity, wanted.request.method
-            what = {"up": route.upstream, "m": method, "name": wanted.exposed, "rule": rule}
-            judge.note("refuse", p=who.principal, host=who.host, **what)
+        route = found[0] if found else None
+        if route is not None and route.upstream in self._live.upstreams and route.upstream in self._chains.gates:
+            request, gate = wanted.request, self._chains.gates[route.upstream]
+            chain = self._chains.find(request.method, route.upstream)
+            target = Target(self._live.upstreams[route.upstream], route, wanted.exposed, chain, kind)
+            operation = Operation(request.method, request.params)
+            intent = Intent(target, request, operation, exchange, exchange, wanted.meta_tool)
+            passed = Section(tuple(takewhile(lambda step: step.stage is not gate, chain.outer)), intent)
+            judge.note_denial(intent, judge.look_up(exchange.caller, view, target).verdict)
+            passed.leave(DENIED)
+        return refusal
 
     def _make(
         self, wanted: Wanted, route: Route, exchange: HostExchange, catalog: Catalog, arguments: Raw | None = None

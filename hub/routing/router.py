@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import InitVar, dataclass
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Raw
 
@@ -31,7 +31,7 @@ from hub.routing.list_updates import ListUpdates
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.log_levels import LogLevels
 from hub.routing.make_intents import Intents
-from hub.routing.own_tools import OwnTools
+from hub.routing.own_tools import Operate, OwnTools
 from hub.routing.replies_for_hosts import HostReplies, report_bug
 from hub.routing.resolve import Resolver
 from hub.routing.run_chain import OnEnd, Passage
@@ -46,6 +46,9 @@ from hub.wire.http.mirror_headers import Mirror
 from hub.wire.hub_chains import EXPERIMENTAL, NO_HUBS, HubChain, announcement
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Request, Result, peek_object, peek_str, raw
 from hub.wire.mcp import Era, Kind
+
+if TYPE_CHECKING:
+    from hub.catalog.pipeline_tools import ShownPipeline
 
 _CHANGING: Final = {"listChanged": True}
 _EVERYTHING: Final = {
@@ -101,8 +104,8 @@ class Router:
         self.upstreams = live.upstreams
         self.settled = live.settled
         self._resolver = Resolver(live, self._lists)
-        self._own = OwnTools(live)
         self._replies = HostReplies(live)
+        self._own = OwnTools(live, self._replies.of_hub, self._run_pipeline)
         guards = pins, audit, tracing
         self.chains = Chains(live, self._resolver, self.levels, self._replies, bridge, usage, reads, *guards)
         self._intents = Intents(live, self._resolver, self.chains, self._replies, self._own)
@@ -309,9 +312,20 @@ class Router:
     async def _call(self, request: Request, exchange: HostExchange) -> Reply:
         """Answer `tools/call`: tools of the hub's own are no upstream's."""
         name = peek_str(request.params.get("name")) or ""
-        if (own := self._own.find(name, exchange.view)) is not None:
-            return self._replies.of_hub(await own(request, exchange, self._operate), exchange)
+        if name.startswith(mcp.HUB_TOOLS):
+            await self.live.settled.wait()  # before it is not known which there are
+            if (own := self._own.find(name, exchange.view)) is not None:
+                return await own(request, exchange, self._operate)
         return await self._operate(request, exchange)
+
+    async def _run_pipeline(
+        self, pipeline: "ShownPipeline", request: Request, exchange: HostExchange, operate: Operate
+    ) -> Reply:
+        """Answer a call of a pipeline."""
+        from hub.routing.pipelines.run import PipelineRun  # not above: few hubs have one
+
+        run = PipelineRun(pipeline, request, exchange, operate, self._replies, self.live)
+        return await run.answer(self._bridge)
 
     async def _operate(self, request: Request, exchange: HostExchange) -> Reply:
         """Answer a call, a prompt or a read; of several owners the first that has it."""

@@ -68,6 +68,15 @@ class ScopesNeeded(Failure, frozen=True):
         return Failure(self.code, self.message).members()
 
 
+class Concealed(Failure, frozen=True):
+    """The answer to a host that asks for what rules deny it, in the words for what nobody has. Records say so."""
+
+
+def conceal(failure: Failure) -> Concealed:
+    """A refusal of what nobody has, for what rules deny."""
+    return Concealed(failure.code, failure.message, failure.data)
+
+
 def _is_hop_local(failure: Failure, host_version: str, host_capabilities: Mapping[str, Raw] | None) -> bool:
     """True if the code would mean something else, or nothing, coming from the hub."""
     code = failure.code

@@ -1,4 +1,4 @@
-"""Schemas of tools, compiled to check arguments and results: the only user of the extra `schema` (jsonschema-rs).
+"""Schemas of tools, compiled to check arguments and results, by the extra `schema` (jsonschema-rs).
 
 A schema is a stranger's: nothing is ever fetched for it, patterns take linear time, and what would take too long to
 check is not checked. Values are shown nowhere, since they may be secrets or long.

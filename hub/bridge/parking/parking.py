@@ -22,7 +22,7 @@ from hub.bridge.parking.parked_call import ParkedCall
 from hub.bridge.parking.parked_call_state import CallEvent, ParkedState, Phase
 from hub.bridge.request_state import NO_ROUND, BadState, FirstRound, RequestState, RequestStates, bind, input_required
 from hub.link.bounded_dict import BoundedDict
-from hub.link.call_interface import Exchange, HostEnd, Interim, Tenant
+from hub.link.call_interface import HostEnd, Interim, Tenant
 from hub.link.fault_isolation import keep_going
 from hub.link.hub_errors import Draining, Executed, HubError, UpstreamLost, without_frames
 from hub.link.memory_budget import Budget
@@ -88,7 +88,7 @@ class ParkedCalls:
     # --- requests of hosts --------------------------------------------------------------------------------------------
 
     async def begin(
-        self, work: Work, exchange: Exchange, request: Request, upstream: str, first: FirstRound = NO_ROUND
+        self, work: Work, exchange: HostEnd, request: Request, upstream: str, first: FirstRound = NO_ROUND
     ) -> Reply:
         """Run `work` at `upstream` for `request` of the host of `exchange`, which is the `first` of its requests.
 
@@ -102,7 +102,7 @@ class ParkedCalls:
         self._nursery.start_soon(self._carry_out, call, work)
         return await call.wait()
 
-    async def resume(self, state: RequestState, answers: dict[str, Raw], exchange: Exchange) -> Reply:
+    async def resume(self, state: RequestState, answers: dict[str, Raw], exchange: HostEnd) -> Reply:
         """Resume the call of `state` with the answers of the host of `exchange`, by key.
 
         Returns as `begin`. Raises BadState: there is no such call any more, or the state was used; RemoteProtocolError:

@@ -61,6 +61,10 @@ class TaskDoors(Protocol):
     def check_answers(self, ticket: TaskTicket, viewer: Viewer) -> None:
         """Raises CallDenied: the task of a ticket may have no answers of this host, by the rules of now."""
 
+    def note_denial(self, ticket: TaskTicket, viewer: Viewer, method: str) -> None:
+        """Write down that a host asks for `method` of the task of a ticket, whose tool is left out for it, if rules do
+        that."""
+
     def may_follow(self, ticket: TaskTicket, viewer: Viewer) -> bool:
         """True if a host may hear of the task of a ticket, by the stages of now."""
 
@@ -132,7 +136,9 @@ class TaskHandles:
             return Failure(mcp.MISSING_CAPABILITY, text, TASKS_NEEDED)
         if (id := peek_str(request.params.get("taskId"))) is None:
             return Failure(mcp.INVALID_PARAMS, f"{method} needs a taskId")
-        if (ticket := self._open(id, viewer)) is None:
+        if (ticket := self._open(id, viewer)) is None or not self._is_shown(ticket, viewer):
+            if ticket is not None and method != mcp.TASKS_GET:  # which is asked for every few seconds
+                self._doors.note_denial(ticket, viewer, method)
             return UNKNOWN
         if self.states.is_elsewhere(ticket.run):
             return ELSEWHERE
@@ -188,9 +194,11 @@ class TaskHandles:
             return None
         upstream, view = self.upstreams.get(ticket.upstream), viewer.view
         is_here = view.server in ("", server_of(ticket.upstream))
-        is_valid = upstream is not None and upstream.config.tasks != "off" and is_here
-        # what is left out for a host has no tasks either
-        return ticket if is_valid and self.shows(view, ticket.upstream, ticket.tool) else None
+        return ticket if upstream is not None and upstream.config.tasks != "off" and is_here else None
+
+    def _is_shown(self, ticket: TaskTicket, viewer: Viewer) -> bool:
+        """False: its tool is left out for this host, so it has no tasks of that either."""
+        return self.shows(viewer.view, ticket.upstream, ticket.tool)
 
     def run_of(self, id: str) -> str:
         """The run that alone knows the task `id`; "": any does, or there is none."""
@@ -259,7 +267,9 @@ class TaskHandles:
     def _follow(self, id: str, stream: TaskListener) -> TaskTicket | None:
         """Open the ticket in `id`; None: the host of a stream may not hear of its task now."""
         ticket = self._open(id, stream)
-        return ticket if ticket is not None and self._doors.may_follow(ticket, stream) else None
+        if ticket is None or not self._is_shown(ticket, stream):
+            return None
+        return ticket if self._doors.may_follow(ticket, stream) else None
 
     def unlisten(self, stream: TaskListener) -> None:
         """Stop notifying a stream."""

@@ -109,7 +109,8 @@ class Tasks:
 
     def _shower(self, client: TaskClient, crossing: Crossing, binding: Binding | None = None) -> Show | None:
         """The way to ask a modern host: by the end of its request."""
-        if crossing.exchange.caller.era is Era.LEGACY or client.era is Era.LEGACY:
+        exchange = crossing.exchange
+        if exchange.caller.era is Era.LEGACY or exchange.is_step or client.era is Era.LEGACY:
             return None
 
         def show(questions: Mapping[str, Question], answered: list[str], round: int) -> Interim:

@@ -16,6 +16,7 @@ from msgspec import structs
 
 from config.name_globs import EachGlob, MetGlobs, NameChoice, may_choose
 from config.profile_settings import Profile, ResolvedOverride, ToolOverride
+from config.server_names import RESERVED
 from hub.catalog.profiles.fixed_arguments import CannotFix, FixedArguments, misfits, without
 from hub.catalog.sign_in_tool import SIGN_IN, SignInTool
 from hub.catalog.time_slices import STEP, Steps, finish, map_in_steps
@@ -45,6 +46,11 @@ class ProfileRules:
     def shows_server(self, running: str) -> bool:
         """True if the server that runs as `running` is shown; of a project's server its own name counts."""
         return not self._servers or home_of(running)[0] in self._servers
+
+    def shows_pipeline(self, name: str) -> bool:
+        """True if a pipeline is shown: it goes by `servers`, where it is the hub's, and by what `tools` takes away."""
+        away = [glob for glob in self.profile.tools if glob.startswith("!")]
+        return self.shows_server(RESERVED) and (not away or name in NameChoice(away))
 
     def shows_tool(self, names: Collection[str]) -> bool:
         """True if a tool is shown that is known by `names`: what any of them is taken away by holds for the tool."""

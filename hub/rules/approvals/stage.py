@@ -170,7 +170,7 @@ class Ask(Stage):
         if approvals.hear(request, wish):
             requests.settle(request)
             return intent
-        has_forms, is_modern = _has_forms(intent), wish.caller.era is Era.MODERN
+        has_forms, is_modern = _has_forms(intent), wish.caller.era is Era.MODERN and not intent.host.is_step
         round = 1 if back is None else back.round + 1
         if has_forms and is_modern and requests.may_show(request) and round <= MAX_ROUNDS:
             return self._sealed.question(request, wish, intent, round)
