@@ -203,7 +203,7 @@ async def test_a_hook_after_a_call_sees_an_error_of_the_server(pair: Pair, scrip
         script.answers["dlp"] = lambda told: {"hookSpecificOutput": {"updatedMCPToolOutput": other}}
         assert text_of(await host.call("db__echo")) == "***"
         script.answers["dlp"] = lambda told: None
-        assert (await host.error("tools/call", {"name": "db__echo", "arguments": {}}))["code"] == -32000
+        assert "secret is 42" in (await host.error("tools/call", {"name": "db__echo", "arguments": {}}))["message"]
 
 
 @pytest.mark.covers("POL-42")
