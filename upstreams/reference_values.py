@@ -26,7 +26,7 @@ from config.secrets.kept_secrets import MAX_VALUE_BYTES
 from config.secrets.keyring import SystemKeyring, hasty_keyring
 from config.secrets.run_child import ChildFailed, ChildOutput, run_child
 from config.secrets.store import SecretStore, SecretUnavailable
-from config.settings import UpstreamConfig
+from config.settings import OWNER, UpstreamConfig
 from hub.link.hub_errors import UpstreamUnresolved
 from hub.link.rate_limits import TokenBucket
 from hub.wire.printable import printable
@@ -53,17 +53,19 @@ class Unresolvable(Exception):
     """A reference that has no value now. The text names it, says why and what to do, and shows no value."""
 
 
-ReadReferences = Callable[[Iterable[Reference]], Mapping[Reference, str]]
+ReadReferences = Callable[[Iterable[Reference], str], Mapping[Reference, str]]
 """`read_references`, or a test's own."""
 
 
-def read_references(references: Iterable[Reference], environ: Mapping[str, str] = os.environ) -> dict[Reference, str]:
-    """The values of references. Takes up to a minute for a keyring that has to be unlocked, whatever the number of
-    references, and 10 s for a program.
+def read_references(
+    references: Iterable[Reference], principal: str = OWNER, *, environ: Mapping[str, str] = os.environ
+) -> dict[Reference, str]:
+    """The values of references; secrets are those of a `principal`. Takes up to a minute for a keyring that has to be
+    unlocked, whatever the number of references, and 10 s for a program.
 
     `environ`: that of programs, and where credentials are looked up. Raises Unresolvable: one has no value now."""
     keyring = hasty_keyring()
-    return {reference: _value(reference, environ, keyring) for reference in references}
+    return {reference: _value(reference, environ, keyring, principal) for reference in references}
 
 
 def read_each(
@@ -81,9 +83,9 @@ def read_each(
     return values, lacking
 
 
-def _value(reference: Reference, environ: Mapping[str, str], keyring: SystemKeyring) -> str:
+def _value(reference: Reference, environ: Mapping[str, str], keyring: SystemKeyring, principal: str = OWNER) -> str:
     if reference.kind == "secret":
-        return _secret(reference, keyring)
+        return _secret(reference, keyring, principal)
     data = (_credential if reference.kind == "credential" else _output_of)(reference, environ)
     try:
         text = data.decode()
@@ -97,9 +99,9 @@ def _value(reference: Reference, environ: Mapping[str, str], keyring: SystemKeyr
     return text
 
 
-def _secret(reference: Reference, keyring: SystemKeyring) -> str:
+def _secret(reference: Reference, keyring: SystemKeyring, principal: str) -> str:
     try:
-        return SecretStore.open(keyring).get(reference.text)
+        return SecretStore.open(keyring, principal=principal).get(reference.text)
     except (SecretUnavailable, ConfigError) as error:
         raise _without(reference, str(error)) from None
 
@@ -144,10 +146,14 @@ def _without(reference: Reference, why: str) -> Unresolvable:
 
 
 class ReferenceValues:
-    """The values of one upstream's references. `mask` learns them before they are used."""
+    """The values of one upstream's references, with the secrets of a `principal`. `mask` learns them before they are
+    used."""
 
-    def __init__(self, name: str, config: UpstreamConfig, read: ReadReferences, mask: Mask) -> None:
+    def __init__(
+        self, name: str, config: UpstreamConfig, read: ReadReferences, mask: Mask, principal: str = OWNER
+    ) -> None:
         self.mask = mask
+        self._principal = principal
         self._name = name
         self._config = config
         self._read = read
@@ -157,6 +163,17 @@ class ReferenceValues:
         self._renewals = TokenBucket(RENEWALS, 1 / RENEWAL_PAUSE_S)
         self.renews_headers = in_headers(config)
         """True if a header holds a reference."""
+
+    def of(self, principal: str) -> "ReferenceValues":
+        """The values with the secrets of another principal: its own where everybody has an account there."""
+        if principal == self._principal or not self.are_own:
+            return self
+        return ReferenceValues(self._name, self._config, self._read, self.mask, principal)
+
+    @property
+    def are_own(self) -> bool:
+        """True if every principal has secrets of its own for it."""
+        return self._config.is_each and any(each.kind == "secret" for each in self._references)
 
     @property
     def is_read(self) -> bool:
@@ -203,7 +220,7 @@ class ReferenceValues:
         return {name: value.reveal() for name, value in self.fill(self._config).headers.items()}
 
     async def _take(self) -> None:
-        read = partial(self._read, self._references)
+        read = partial(self._read, self._references, self._principal)
         try:
             values = await trio.to_thread.run_sync(read, abandon_on_cancel=True, limiter=_threads)
         except Unresolvable as error:

@@ -171,6 +171,16 @@ class HostExchange:
         self._session: HostSession | None = None
         """Session of the host, once the request is over."""
 
+    @property
+    def profile(self) -> str:
+        """The profile of its host; "": none."""
+        return self.view.profile
+
+    @property
+    def is_inserted(self) -> bool:
+        """True if its result is not for its host, but for what another call of it sends."""
+        return False
+
     def wait_for_tasks(self) -> None:
         """Have the host wait for a result that comes later, though it knows tasks."""
         extensions = peek_object(self.caller.capabilities.get("extensions"))

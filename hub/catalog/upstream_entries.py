@@ -43,6 +43,11 @@ MAX_CHUNKS: Final = 8
 """Choices of the same entries whose JSON is kept: views of some profiles, with and without search mode."""
 
 
+def without_output(fields: dict[str, Raw]) -> dict[str, Raw]:
+    """The members of a tool whose results may be cut: it promises no structured ones."""
+    return {name: value for name, value in fields.items() if name != "outputSchema"}
+
+
 class Route(Struct, frozen=True):
     """Owner of a visible name or URI: the upstream, and the upstream's own name or URI."""
 
@@ -159,7 +164,8 @@ class UpstreamEntries:
         """The visible names, here, of a tool that may not be listed now, by its own name."""
         listed = {each.visible for each in self.askable(Kind.TOOL) if each.original == tool}
         own = dict(self.rule.rename).get(tool, tool)
-        return listed or {own if self._bare else visible_name("tool", self.sid, own, self.budget)}
+        is_own = self._bare and not own.startswith(self.rule.taken)
+        return listed or {own if is_own else visible_name("tool", self.sid, own, self.budget)}
 
     def shows_tool(self, tool: str) -> bool:
         """True if a tool of that own name is shown here whenever it is listed."""
@@ -385,6 +391,7 @@ class UpstreamEntries:
         shown: dict[str, VisibleEntry] = {}
         left_out: list[str] = []
         reserved: list[str] = []
+        taken: list[str] = []
         descriptions = dict(self.rule.describe)
         changes = kind is Kind.TOOL and (self.rule.describe or self.rule.rename)
         hints = self.rule.hints if kind is Kind.TOOL else ()
@@ -395,6 +402,9 @@ class UpstreamEntries:
             if kind is Kind.TOOL and name.startswith(mcp.HUB_TOOLS) and not self._identity:
                 reserved.append(entry.key)
                 continue
+            if kind in NAME_KINDS and name.startswith(self.rule.taken) and not self._identity:
+                taken.append(entry.key)
+                continue
             if changes and (text := descriptions.get(entry.key)) is not None:
                 fields = {**fields, "description": raw(text)}
             if changes and fields.get("name") != raw(name):
@@ -403,6 +413,8 @@ class UpstreamEntries:
                 fields = with_hints(fields, entry.key, hints)
             if kind is Kind.TOOL and self.rule.accounts:
                 fields = self._with_account(entry.key, fields)
+            if kind is Kind.TOOL and self.rule.cuts_results and not self._identity:
+                fields = without_output(fields)
             if (meta := fields.get("_meta")) is not None:
                 app_only = kind is Kind.TOOL and not _is_for(_MODEL, meta)
                 if not self._identity:
@@ -415,6 +427,9 @@ class UpstreamEntries:
             shown[name] = VisibleEntry(name, entry.key, fields, app_only)
         if left_out:
             self.warnings.append(f"{self.name}: left out, their visible names are taken: {quote_some(left_out)}")
+        if taken:
+            text = f"{self.name}: left out, since they are called as if they were of another server"
+            self.warnings.append(f"{text}: {quote_some(taken)}; a prefix gives them other names")
         if reserved:
             self.warnings.append(f"{_warn_of_reserved(self.name, reserved)}; a prefix gives them other names")
         return tuple(shown.values())

@@ -11,7 +11,7 @@ from msgspec import structs
 from config.references import Reference
 from config.remembered_facts import Memory
 from config.setting_declarations import Secret
-from config.settings import Restart, Timeouts, UpstreamConfig
+from config.settings import OWNER, Restart, Timeouts, UpstreamConfig
 from hub.link.call_interface import Operation
 from hub.link.hub_errors import UpstreamUnavailable, UpstreamUnresolved
 from hub.wire.jsonrpc import raw
@@ -34,7 +34,7 @@ class Source:
         self.given = list(given)
         self.readings = 0
 
-    def __call__(self, references):
+    def __call__(self, references, principal):
         self.readings += 1
         value = self.given.pop(0) if len(self.given) > 1 else self.given[0]
         if isinstance(value, Exception):
@@ -188,7 +188,7 @@ async def test_whoever_waits_for_a_keyring_delays_nobody(nursery):
     asked = threading.Semaphore(0)
     unlocked = threading.Event()
 
-    def locked(references):
+    def locked(references, principal):
         asked.release()
         assert unlocked.wait(60)
         return dict.fromkeys(references, "v")
@@ -215,7 +215,7 @@ async def test_whoever_waits_for_a_keyring_delays_nobody(nursery):
 async def test_one_that_is_removed_while_it_waits_is_gone_at_once(nursery):
     unlocked = threading.Event()
 
-    def locked(references):
+    def locked(references, principal):
         unlocked.wait(60)
         return dict.fromkeys(references, "v")
 
@@ -316,3 +316,23 @@ def test_a_secret_that_is_not_kept_says_what_to_run(tmp_path, monkeypatch):
         Unresolvable, match=r"\$\{secret:K\} has no value: there is no secret K: run `hubd secret set K`"
     ):
         value(Reference("secret", "K"))
+
+
+async def test_where_everybody_has_an_account_secrets_are_those_of_who_calls():
+    read = []
+
+    def source(references, principal):
+        read.append(principal)
+        return dict.fromkeys(references, f"key of {principal}")
+
+    each = structs.replace(CONFIG, account="each")
+    values = values_of(each, source)
+    assert values.are_own
+    assert values.of(OWNER) is values
+    await values.of("bob").read_once()
+    await values.of("bob").read_once()
+    await values.read_once()
+    assert read == ["bob", "bob", OWNER], "nothing of another's is kept"
+    shared = values_of(CONFIG, source)
+    assert not shared.are_own
+    assert shared.of("bob") is shared

@@ -55,7 +55,7 @@ class Known:
     def _text(self, setting: str, text: str) -> str:
         try:
             expanded = self._variables.expand_for_server(text)
-            return fill_references(expanded, read_references(references_in(expanded), self._variables.environ))
+            return fill_references(expanded, read_references(references_in(expanded), environ=self._variables.environ))
         except (Unresolved, Unresolvable) as error:
             raise ConfigError(f"{setting}: {error}") from None
 

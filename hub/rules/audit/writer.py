@@ -240,6 +240,7 @@ class Audit:
             problem=last.problem or None,
             required=self.required,
             removed=self._files.has_losses,
+            short=self._files.is_short,
             log=str(self._files.path),
         )
 

@@ -92,6 +92,16 @@ def test_templates_go_by_the_text_before_their_first_variable():
     assert [each.original for each in shown] == ["file:///{path}"]
 
 
+@pytest.mark.covers("POL-04")
+def test_a_server_with_bare_names_takes_no_rule_of_another():
+    rules = [UpstreamRule("u", prefix=""), UpstreamRule("github")]
+    snapshots = [snapshot("u", [("github__get", {}), ("get", {})]), snapshot("github", [("get", {})])]
+    judge, catalog = world(PolicyConfig(default="deny", allow=("github__*",)), snapshots, rules)
+    assert effect(judge, "get", upstream="github") is Effect.ALLOW
+    assert effect(judge, "get") is effect(judge, "github__get") is Effect.DENY
+    assert catalog.route(Kind.TOOL, "github__get").upstream == "github"
+
+
 @pytest.mark.covers("POL-04", "POL-05")
 def test_a_server_ends_no_rule_about_a_renamed_tool_by_listing_another_of_that_name():
     renamed = [UpstreamRule("u", rename=(("write", "scribble"),))]
