@@ -15,7 +15,7 @@ from config.registry.places_to_fill import Asked, NotRunnable, Piece, Slot, all_
 from config.registry.server_json import RegistrySource, id_of, source_of, split
 from config.registry.ways_to_run import Way
 from config.secrets.store import SecretStore
-from hub.cli.configuration.change_servers import add_server
+from hub.cli.configuration.make_change import add_server
 from hub.cli.context import EX_FAILED, Context, UsageError, agreed, ask_text, nearest
 from hub.cli.registry import find_server
 from hub.cli.registry.client import RegistryFailed, run

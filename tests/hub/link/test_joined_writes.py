@@ -6,8 +6,9 @@ import pytest
 import trio
 import trio.testing
 
-from hub.link.channel import ChannelClosed, Outbox
+from hub.link.channel import ChannelClosed
 from hub.link.memory_budget import FREE_BYTES
+from hub.link.outbox import Outbox
 from hub.link.sync_primitives import loop_turns
 from tests.hub.link.test_channel_outbox import pipe, read_all
 
