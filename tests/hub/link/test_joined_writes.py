@@ -10,7 +10,7 @@ from hub.link.channel import ChannelClosed
 from hub.link.memory_budget import FREE_BYTES
 from hub.link.outbox import Outbox
 from hub.link.sync_primitives import loop_turns
-from tests.hub.link.test_channel_outbox import pipe, read_all
+from tests.hub.link.test_outbox import pipe, read_all
 
 
 @pytest.fixture
