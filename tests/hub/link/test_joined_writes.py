@@ -22,7 +22,7 @@ def writes(monkeypatch):
         sizes.append(len(data))
         return write(fd, data)
 
-    monkeypatch.setattr("hub.link.channel.os.write", noted)
+    monkeypatch.setattr("hub.link.outbox.os.write", noted)
     return sizes
 
 
