@@ -60,6 +60,10 @@ class Profile(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Number of tools above which `hubd status` warns; nothing is cut."""
     instructions: Annotated[str, live(mask="never")] = ""
     """Text for the model, in front of what the servers say."""
+    large_results_bytes: Annotated[int | None, live(min=0, unit="bytes", zero="all passes whole")] = None
+    """Bytes of the text of a result above which it is cut, in place of what servers say. 0: all passes whole."""
+    resource_tools: Annotated[bool, live()] = False
+    """Two tools list and read resources, for hosts that show their model none."""
     rename: Annotated[dict[str, str], live(mask="never")] = {}
     """New names of tools by their visible names; both can be called, the new one is listed."""
     accounts: Annotated[dict[str, str], live(mask="never")] = {}

@@ -179,6 +179,9 @@ class ServerSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     """`strict`: arguments that do not fit a tool's input schema are not sent (extra `schema`)."""
     validate_output: Annotated[Literal["off", "strict"], live(owner=True)] = "off"
     """`strict`: structured results that do not fit a tool's output schema are refused (extra `schema`)."""
+    large_results_bytes: Annotated[int, live(min=0, unit="bytes", zero="all passes whole", hints="max_result")] = 0
+    """Bytes of the text of a result above which it is cut; the rest is kept for an hour, for `hub__read_result`. 0: all
+    passes whole."""
     cache: Annotated[bool, live()] = True
     """Resources that were read from it may be cached (`[cache]`)."""
     trace_context: Annotated[bool, live()] = True

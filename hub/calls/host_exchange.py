@@ -15,7 +15,7 @@ from typing import Final, Protocol
 import trio
 from msgspec import Raw, structs
 
-from hub.calls.dropped import DROPPED
+from hub.calls.count_dropped_messages import DROPPED
 from hub.catalog.view_names import EVERYTHING, View
 from hub.link.call_interface import Caller, HearQuestion, RunningCall
 from hub.link.rate_limits import TokenBucket
@@ -170,6 +170,16 @@ class HostExchange:
         self.hear_question: HearQuestion | None = None
         self._session: HostSession | None = None
         """Session of the host, once the request is over."""
+
+    @property
+    def profile(self) -> str:
+        """The profile of its host; "": none."""
+        return self.view.profile
+
+    @property
+    def is_inserted(self) -> bool:
+        """True if its result is not for its host, but for what another call of it sends."""
+        return False
 
     def wait_for_tasks(self) -> None:
         """Have the host wait for a result that comes later, though it knows tasks."""

@@ -21,7 +21,7 @@ class StepExchange(HostExchange):
     """One running step. Its host is asked while it waits, whatever its era, by `call`: the request of the host, or what
     outlives that."""
 
-    __slots__ = ("_at", "_call", "_id", "_is_over", "_of")
+    __slots__ = ("_at", "_call", "_id", "_is_over", "_of", "_profile")
     is_step = True
 
     def __init__(self, exchange: HostExchange, call: HostEnd, view: View, id: str, at: int, of: int) -> None:
@@ -32,6 +32,15 @@ class StepExchange(HostExchange):
         self.wants_progress = call.wants_progress
         self._call, self._id, self._at, self._of = call, id, at, of
         self._is_over = False
+        self._profile = exchange.profile
+
+    @property
+    def profile(self) -> str:
+        return self._profile
+
+    @property
+    def is_inserted(self) -> bool:
+        return self._at + 1 < self._of
 
     def report_start(self, tool: str) -> None:
         """Report that the step begins."""

@@ -38,6 +38,7 @@ from hub.wire.http.mirror_headers import Mirror
 from hub.wire.hub_chains import EXPERIMENTAL, join_chains, read_chain
 from hub.wire.jsonrpc import PiecedResult, encode
 from hub.wire.mcp import Kind
+from hub.wire.upstream_snapshot import ListEntry
 from upstreams.inventory.current_lists import in_full
 
 if TYPE_CHECKING:
@@ -143,6 +144,7 @@ class Catalog:
         warnings: Iterable[str] = (),
         permits: Callable[[Route], bool] | None = None,
         pipelines: "Iterable[ShownPipeline]" = (),
+        optional: Iterable[ListEntry] = (),
     ) -> None:
         """`names` are those of `parts`; `profile`: what chose them, and `doubts` about that. `permits` tells whether
         there is a resource for those whom this is for, listed or not; None: every resource is for all."""
@@ -171,7 +173,10 @@ class Catalog:
         """The catalogue in which its tools are found: another one, where those for finding are shown in their place."""
         self.pipelines = {each.name: each for each in pipelines}
         """Tools of the hub's own that call others, by name."""
-        self._own = HubTools([each.entry for each in self.pipelines.values()]) if self.pipelines else None
+        self.optional = {each.key: each for each in optional}
+        """Further ones, by name, that are there for its hosts."""
+        own = *(each.entry for each in self.pipelines.values()), *self.optional.values()
+        self._own = HubTools(own) if own else None
         self.warnings = tuple(warnings)
         self.behind = join_chains(read_chain(part.snapshot.capabilities.get(EXPERIMENTAL)) for part in parts)
         """Hubs among the upstreams, and the hubs behind these."""
@@ -270,6 +275,7 @@ class Catalog:
             doubts=self.doubts,
             permits=permits,
             pipelines=self.pipelines.values(),
+            optional=self.optional.values(),
         )
 
     def in_search_mode(self, view: View, always: Collection[str]) -> "Catalog":
@@ -277,8 +283,8 @@ class Catalog:
         the `always` ones. All can be called."""
         found = copy(self)
         reads = any(part.only_reads(each) for part, shown in self.findable() for each in shown)
-        pipelines = (each.entry for each in self.pipelines.values())
-        found._own = HubTools((*meta_tools(self.tool_counts(), reads=reads), *pipelines))
+        own = *(each.entry for each in self.pipelines.values()), *self.optional.values()
+        found._own = HubTools((*meta_tools(self.tool_counts(), reads=reads), *own))
         found.view, found.index = view, None
         found._whole, found._digests, found._varies = self, {}, True
         for counted in ("costs", "shown_cost"):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
+from config.profile_settings import Profile
 from hub.catalog.catalog import Catalog, Making, NameTable
 from hub.catalog.profiles.profile_entries import ChosenEntries, ProfileRules, choose_part, rename_parts
 from hub.catalog.profiles.unmatched_names import KnownTools, doubts_of_profile, doubts_of_upstream
@@ -20,7 +21,7 @@ from hub.catalog.view_names import EVERYTHING, View
 from hub.catalog.visible_names import Rules, UpstreamRule, name_id
 from hub.link.sealing import Sealer, load_keys
 from hub.wire.mcp import Kind
-from hub.wire.upstream_snapshot import Snapshot
+from hub.wire.upstream_snapshot import ListEntry, Snapshot
 
 if TYPE_CHECKING:
     from hub.catalog.pipeline_tools import ShownPipeline
@@ -78,7 +79,18 @@ def merge_in_steps(
         varies=varies,
         warnings=[*warnings, *names.warnings, *hidden],
         pipelines=pipelines,
+        optional=_optional(None, [part for part, _ in present]),
     )
+
+
+def _optional(profile: Profile | None, rules: Iterable[UpstreamRule]) -> Iterable[ListEntry]:
+    """The optional tools of a view that shows upstreams with these rules."""
+    cuts = any(rule.cuts_results for rule in rules)
+    if not cuts and (profile is None or not (profile.resource_tools or profile.large_results_bytes)):
+        return ()
+    from hub.catalog.optional_tools import optional_tools  # not above: few hubs have one
+
+    return optional_tools(profile, cuts=cuts)
 
 
 def _reserve(rule: UpstreamRule, rules: Rules) -> UpstreamRule:
@@ -145,4 +157,5 @@ def choose(base: Catalog, view: View, rules: ProfileRules, previous: Catalog | N
         doubts=doubts,
         warnings=warnings,
         pipelines=[each for each in base.pipelines.values() if rules.shows_pipeline(each.name)],
+        optional=_optional(rules.profile, [part.rule for part in renamed]),
     )

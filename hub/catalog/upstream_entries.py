@@ -43,6 +43,11 @@ MAX_CHUNKS: Final = 8
 """Choices of the same entries whose JSON is kept: views of some profiles, with and without search mode."""
 
 
+def without_output(fields: dict[str, Raw]) -> dict[str, Raw]:
+    """The members of a tool whose results may be cut: it promises no structured ones."""
+    return {name: value for name, value in fields.items() if name != "outputSchema"}
+
+
 class Route(Struct, frozen=True):
     """Owner of a visible name or URI: the upstream, and the upstream's own name or URI."""
 
@@ -408,6 +413,8 @@ class UpstreamEntries:
                 fields = with_hints(fields, entry.key, hints)
             if kind is Kind.TOOL and self.rule.accounts:
                 fields = self._with_account(entry.key, fields)
+            if kind is Kind.TOOL and self.rule.cuts_results and not self._identity:
+                fields = without_output(fields)
             if (meta := fields.get("_meta")) is not None:
                 app_only = kind is Kind.TOOL and not _is_for(_MODEL, meta)
                 if not self._identity:

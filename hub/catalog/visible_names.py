@@ -148,6 +148,8 @@ class UpstreamRule(Struct, frozen=True):
     """The one of these that serves, whatever hosts say; "": hosts choose."""
     account_by: str = "the configuration"
     """Who has chosen it."""
+    cuts_results: bool = False
+    """Results of its tools may be cut, so that these promise no structured ones."""
     sign_in: SignInTool = SignInTool.NONE
     """The tool that has a person sign in there."""
     taken: tuple[str, ...] = ()
@@ -186,6 +188,7 @@ def rule_of(name: str, config: UpstreamConfig) -> UpstreamRule:
         apps=config.apps,
         tools=config.tools,
         trusted=config.trusted,
+        cuts_results=config.large_results_bytes > 0,
         rename=tuple(config.rename.items()),
         describe=tuple(config.describe.items()),
         hints=tuple((glob, tuple(words)) for glob, words in config.hints.items()),

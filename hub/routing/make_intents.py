@@ -15,7 +15,7 @@ from msgspec import Raw, Struct, structs
 
 from config.loading.split_accounts import running_as
 from config.server_names import server_of
-from hub.bridge.request_state import NO_ROUND
+from hub.bridge.sealed_request_state import NO_ROUND
 from hub.bridge.tasks.polled_tasks import Viewer
 from hub.bridge.tasks.translate_tasks import TaskTicket
 from hub.calls.chain import Intent, Section, Target, go_through
@@ -24,6 +24,7 @@ from hub.catalog.catalog import Catalog
 from hub.catalog.rewrite_embedded_uris import LARGE_BYTES, untag_arguments
 from hub.catalog.search.meta_tools import CALL_READ_ONLY_TOOL, CALLS, BadMetaCall
 from hub.catalog.upstream_entries import Route
+from hub.catalog.view_names import home_of
 from hub.link.call_interface import NOTHING, Call, Operation
 from hub.link.hub_errors import CallDenied
 from hub.routing.compose_chains import Chains
@@ -279,7 +280,7 @@ class Intents:
             params["arguments"] = route.fixed.fill(arguments)
         upstream = self._live.upstreams[route.upstream]
         if route.upstream in catalog.accounts:
-            upstream = self._choose_account(route, catalog, params)
+            upstream = self._choose_account(route, catalog, params, exchange)
         if wanted.kind is Kind.TOOL and self._live.judge.book is not None:
             self._live.judge.settle_arguments(exchange, route, params)
         chain = self._chains.find(request.method, upstream.name, signs_in=route.signs_in)
@@ -287,14 +288,22 @@ class Intents:
         operation = Operation(request.method, params, meta)
         return Intent(target, request, operation, exchange, exchange, wanted.exposed if wanted.meta_tool else "")
 
-    def _choose_account(self, route: Route, catalog: Catalog, params: dict[str, Raw]) -> ManagedUpstream:
+    def _choose_account(
+        self, route: Route, catalog: Catalog, params: dict[str, Raw], exchange: HostExchange
+    ) -> ManagedUpstream:
         """The account that serves a call, a prompt or a read; the argument that names it is taken off. Raises
         AccountRefused: a host may not choose it."""
-        account, name = "", catalog.accounts[route.upstream]
-        if route.account is not None:
-            account, arguments = route.account.take(params.get("arguments"))
+        account, name, argument = "", catalog.accounts[route.upstream], route.account
+        if exchange.is_step:  # its view is of no profile
+            profile, part = self._live.servers.rules.profiles.get(exchange.profile), catalog.part(route.upstream)
+            chosen = "" if profile is None else profile.accounts.get(home_of(route.upstream)[0], "")
+            if part is not None and chosen in part.rule.accounts:
+                name = running_as(route.upstream, part.rule.accounts, chosen)
+                argument = None if argument is None else argument.decide(f"profile {exchange.profile}")
+        if argument is not None:
+            account, arguments = argument.take(params.get("arguments"))
             if account:
-                name = running_as(route.upstream, route.account.accounts, account)
+                name = running_as(route.upstream, argument.accounts, account)
             if arguments is not None:
                 params["arguments"] = arguments
         return self._find_running(name)

@@ -9,7 +9,7 @@ Calling the tool for a sign-in does nothing at the upstream but connect. So it f
 has to sign in, and hosts are asked in the same way; after that it says so.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -49,11 +49,17 @@ class OwnTools:
     host."""
 
     def __init__(
-        self, live: LiveCatalog, of_hub: Callable[[Reply, HostExchange], Reply], run_pipeline: RunPipeline
+        self,
+        live: LiveCatalog,
+        of_hub: Callable[[Reply, HostExchange], Reply],
+        run_pipeline: RunPipeline,
+        optional: Mapping[str, OwnTool],
     ) -> None:
+        """`optional`: tools that some views list (`hub.catalog.optional_tools`)."""
         self._live = live
         self._of_hub = of_hub
         self._run_pipeline = run_pipeline
+        self._optional = optional
         self._making = trio.Lock()
         self._tools: dict[str, OwnTool] = {meta_tools.FIND_TOOLS: self._find_tools}
 
@@ -61,8 +67,10 @@ class OwnTools:
         """The tool that hosts of `view` call by this name. A server's own endpoint has none."""
         if view.server:
             return None
-        pipeline = self._live.of(view).pipelines.get(name)
-        return self._tools.get(name) if pipeline is None else partial(self._run_pipeline, pipeline)
+        catalog = self._live.of(view)
+        if (pipeline := catalog.pipelines.get(name)) is not None:
+            return partial(self._run_pipeline, pipeline)
+        return self._tools.get(name) or (self._optional.get(name) if name in catalog.optional else None)
 
     async def _find_tools(self, request: Request, exchange: HostExchange, operate: Operate) -> Reply:
         await self._live.wait(exchange.view)

@@ -31,7 +31,7 @@ from hub.routing.list_updates import ListUpdates
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.log_levels import LogLevels
 from hub.routing.make_intents import Intents
-from hub.routing.own_tools import Operate, OwnTools
+from hub.routing.own_tools import Operate, OwnTools, refuse, result_of
 from hub.routing.replies_for_hosts import HostReplies, report_bug
 from hub.routing.resolve import Resolver
 from hub.routing.run_chain import OnEnd, Passage
@@ -64,6 +64,8 @@ _MODERN_CAPABILITIES: Final = {**_EVERYTHING, "extensions": {mcp.UI_EXTENSION: {
 """Tasks are an extension of the modern revision only."""
 
 DISCOVER_TTL_MS: Final = 60_000
+RESULTS: Final = "hub://results/"
+"""Beginning of the URIs of results that were cut."""
 
 
 def initialize_result(version: str, instructions: str, behind: HubChain = NO_HUBS) -> Raw:
@@ -105,7 +107,8 @@ class Router:
         self.settled = live.settled
         self._resolver = Resolver(live, self._lists)
         self._replies = HostReplies(live)
-        self._own = OwnTools(live, self._replies.of_hub, self._run_pipeline)
+        optional = dict.fromkeys(("hub__read_result", "hub__list_resources", "hub__read_resource"), self._call_optional)
+        self._own = OwnTools(live, self._replies.of_hub, self._run_pipeline, optional)
         guards = pins, audit, tracing
         self.chains = Chains(live, self._resolver, self.levels, self._replies, bridge, usage, reads, *guards)
         self._intents = Intents(live, self._resolver, self.chains, self._replies, self._own)
@@ -114,7 +117,7 @@ class Router:
             mcp.DISCOVER: self._discover,
             mcp.TOOLS_CALL: self._call,
             mcp.PROMPTS_GET: self._operate,
-            mcp.RESOURCES_READ: self._operate,
+            mcp.RESOURCES_READ: self._read,
             mcp.COMPLETE: self._complete,
             mcp.SUBSCRIBE: self._subscriptions.subscribe,
             mcp.UNSUBSCRIBE: self._subscriptions.unsubscribe,
@@ -317,6 +320,30 @@ class Router:
             if (own := self._own.find(name, exchange.view)) is not None:
                 return await own(request, exchange, self._operate)
         return await self._operate(request, exchange)
+
+    async def _call_optional(self, request: Request, exchange: HostExchange, operate: Operate) -> Reply:
+        """Answer a call of one of the tools that only some views list."""
+        from hub.routing import resource_tools  # not above: few hubs have one
+
+        given, view = request.params.get("arguments"), exchange.view
+        match peek_str(request.params.get("name")):
+            case "hub__list_resources":
+                await self._lists.freshen([part.name for part in self.live.of(view).parts], Kind.RESOURCE)
+                reply: Reply = result_of(resource_tools.list_resources(self.live.of(view), given))
+            case "hub__read_resource":
+                reply = await resource_tools.read_resource(request, exchange, self._read)
+            case _ if self.chains.results is not None:
+                reply = result_of(self.chains.results.read(given, exchange.caller))
+            case _:
+                reply = refuse("no result was ever cut")
+        return self._replies.of_hub(reply, exchange)
+
+    async def _read(self, request: Request, exchange: HostExchange) -> Reply:
+        """Answer `resources/read`: results that were cut are no upstream's."""
+        results, uri = self.chains.results, peek_str(request.params.get("uri")) or ""
+        if results is None or not uri.startswith(RESULTS) or exchange.view.server:
+            return await self._operate(request, exchange)
+        return self._replies.of_hub(results.read_resource(uri, exchange.caller), exchange, request.method)
 
     async def _run_pipeline(
         self, pipeline: "ShownPipeline", request: Request, exchange: HostExchange, operate: Operate

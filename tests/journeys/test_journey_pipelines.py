@@ -11,9 +11,12 @@ from msgspec import structs
 from config.profile_settings import Pipeline, PipelineStep, Profile
 from config.security_settings import PolicyConfig
 from config.settings import ServerSettings, Timeouts
-from hub.wire.jsonrpc import Failure
+from hub.wire.jsonrpc import Failure, raw
+from tests.journeys import test_journey_accounts as accounts
 from tests.journeys.pairs import Pair
-from tests.support.house import BOB
+from tests.journeys.test_journey_cancelled import PARK_S, Journey, inquisitive, tasks_of, willing
+from tests.support.house import BOB, tasks_at_rest
+from tests.support.sweeps import sweep
 
 FORM = {
     "message": "Who?",
@@ -346,3 +349,97 @@ async def test_each_step_is_a_call_on_record(pair: Pair, autojump_clock):
             ("github__get_issue", "", "desk"),
             ("files__write", "", "desk"),
         ]
+
+
+@pytest.mark.covers("EF-3")
+async def test_a_profile_chooses_the_account_of_steps(pair: Pair, autojump_clock):
+    named = Pipeline(
+        description="N.",
+        input={"type": "object", "properties": {"a": {}}},
+        steps=(PipelineStep(id="who", tool="github__whoami", args={"account": "${input.a}"}),),
+    )
+    plain = Pipeline(description="P.", steps=(PipelineStep(id="who", tool="github__whoami"),))
+    profiles = {"mine": Profile(servers=("hub",), accounts={"github": "private"})}
+    more = {"pipelines": {"plain": plain, "named": named}, "profiles": profiles, "upstreams": accounts.TWO}
+    async with pair.house(accounts.servers(pair), **more) as (house, host):
+        mine = await pair.host(house, endpoint="~mine")
+        assert said(await host.call("hub__plain")) == "work"
+        assert said(await host.call("hub__named", {"a": "private"})) == "private"
+        assert said(await mine.call("hub__plain")) == "private"
+        refused = said(await mine.call("hub__named", {"a": "work"}))
+        assert refused.endswith('failed: "account" is fixed by profile mine; leave it out.')
+
+
+@pytest.mark.covers("EF-6")
+@pytest.mark.parametrize("asked", ["form", "both at once"])
+async def test_a_pipeline_that_asks_can_be_cancelled_at_any_moment(pair, autojump_clock, asked):
+    two = tuple(PipelineStep(id=id, tool=f"up__{id}") for id in ("echo", "ask"))
+    pipelines = {"ask": Pipeline(description="A.", steps=two)}
+    async with pair.house({"up": inquisitive(pair, asked)}, park_ttl_s=PARK_S, pipelines=pipelines) as (house, _):
+        host = willing(await pair.host(house, capabilities={**CAN, "roots": {}}))
+        for _ in range(2):  # after the first, it gets a session of its own
+            assert said(await host.call("hub__ask")) == "done"
+        await trio.sleep(20)
+        tasks = await tasks_at_rest(house.nursery)
+
+        async def start(n):
+            return Journey(house, host, "hub__ask")
+
+        async def after():
+            host.hasty = False
+            assert "content" in await host.call("up__echo")
+            assert await tasks_of(house) <= tasks
+
+        assert await sweep(house, lambda: host.cancel_now(house.hub), start, after=after, rest_s=10) > 10
+
+
+@pytest.mark.covers("EF-6")
+async def test_a_host_that_declared_nothing_is_told_what_it_lacks(pair: Pair, autojump_clock):
+    ask = pair.asks({"a": ("elicitation/create", FORM)}, lambda answers: {"content": text("x"), "isError": True})
+    one = Pipeline(description="A.", steps=(PipelineStep(id="write", tool="files__write"),))
+    fakes = servers(pair, **{"tools/call": ask})
+    async with pair.house(fakes, pipelines={**PIPELINES, "one": one}) as (_, host):
+        second = await host.call("hub__save_issue", {"number": 7})
+        assert said(second).startswith("step 2 of 2 (save: files__write) failed: ")
+        assert said(second).endswith(" Step 1 was carried out.")
+        first = await host.ask("tools/call", {"name": "hub__one", "arguments": {}})
+        if pair.name == "ML":
+            assert first["error"]["code"] == -32021
+            assert first["error"]["data"]["requiredCapabilities"] == {"elicitation": {"form": {}}}
+        else:
+            assert said(first["result"]).startswith("step 1 of 1 (write: files__write) failed: ")
+
+
+@pytest.mark.covers("EF-6")
+async def test_a_page_to_open_is_told_as_text(pair: Pair, autojump_clock):
+    page = {"mode": "url", "elicitationId": "e1", "url": "https://example.com/in", "message": "Sign in"}
+    fakes = servers(pair, **{"tools/call": lambda *_: Failure(-32042, "first sign in", raw({"elicitations": [page]}))})
+    if not pair.to_legacy:
+        pytest.skip("only servers of the handshake era have this error")
+    async with pair.house(fakes, pipelines=PIPELINES) as (house, _):
+        host = await pair.host(house, capabilities={"elicitation": {"form": {}, "url": {}}})
+        failed = await host.call("hub__save_issue", {"number": 7})
+        assert "files cannot go on before the user has opened this in a browser" in said(failed)
+        assert "https://example.com/in" in said(failed)
+        assert failure_of(failed)["executed"] == "yes"
+
+
+@pytest.mark.covers("EF-6")
+async def test_a_retry_goes_on_once_and_for_the_same_call_only(autojump_clock):
+    pair = Pair("ML", "http")
+    ask = pair.asks({"a": ("elicitation/create", FORM)}, lambda answers: {"content": text("done")})
+    fakes = servers(pair, **{"tools/call": ask})
+    async with pair.house(fakes, pipelines=PIPELINES) as (house, _):
+        host = await pair.host(house, capabilities=CAN)
+        host.on["elicitation/create"] = lambda params: YES
+        params = {"name": "hub__save_issue", "arguments": {"number": 7}}
+        first = (await host.ask("tools/call", params))["result"]
+        assert first["resultType"] == "input_required"
+        retry = await host.fulfil(params, first)
+        other = await host.error("tools/call", {**retry, "arguments": {"number": 8}})
+        assert other["data"]["reason"] == "request_state_invalid"
+        bob = await pair.host(house, capabilities=CAN, identity=BOB)
+        assert (await bob.error("tools/call", retry))["data"]["reason"] == "request_state_invalid"
+        assert said((await host.ask("tools/call", retry))["result"]) == "done"
+        assert (await host.error("tools/call", retry))["data"]["reason"] == "request_state_used"
+        assert len(calls_of(fakes["github"])) == 1

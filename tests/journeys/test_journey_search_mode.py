@@ -342,7 +342,7 @@ async def test_an_index_is_made_in_slices(autojump_clock, monkeypatch):
 
         me, steps = trio.lowlevel.current_task(), Steps()
         trio.lowlevel.add_instrument(steps)
-        await OwnTools(None, None, None).index_of(catalog)
+        await OwnTools(None, None, None, {}).index_of(catalog)
         trio.lowlevel.remove_instrument(steps)
         assert sum(map(len, work.values())) == 123
         assert len(work) > 1, "by the step of this task in which it was done"

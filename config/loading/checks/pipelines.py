@@ -15,7 +15,7 @@ from config.loading.checks.upstream import HAS_SCHEMAS
 from config.loading.pipeline_references import INPUT, BadReference, StepReference, split_text, texts_in
 from config.name_globs import MAX_CHARS
 from config.profile_settings import Pipeline, PipelineStep
-from config.references import json_size
+from config.secret_references import json_size
 
 PIPELINE_NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,39}")
 STEP_ID: Final = re.compile(r"[a-z][a-z0-9_]{0,31}")
@@ -128,7 +128,8 @@ def _flaw_in_reference(reference: StepReference, before: Sequence[str], schema: 
         near = get_close_matches(reference.root, [*before, INPUT], 1)
         return "leads to no earlier step" + (f"; did you mean {near[0]}?" if near else "")
     known = schema.get("properties", {})
-    if not reference.path or not isinstance(known, dict) or not _OPEN.isdisjoint(schema) or reference.path[0] in known:
+    is_open = schema and ("properties" not in schema or not isinstance(known, dict) or not _OPEN.isdisjoint(schema))
+    if is_open or not reference.path or reference.path[0] in known:
         return ""
     near = get_close_matches(reference.path[0], list(known), 1)
     return f"leads to no argument that `input` describes{f'; did you mean {near[0]}?' if near else ''}"

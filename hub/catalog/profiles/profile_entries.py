@@ -21,7 +21,7 @@ from hub.catalog.profiles.fixed_arguments import CannotFix, FixedArguments, misf
 from hub.catalog.sign_in_tool import SIGN_IN, SignInTool
 from hub.catalog.time_slices import STEP, Steps, finish, map_in_steps
 from hub.catalog.token_cost import tool_bytes
-from hub.catalog.upstream_entries import NOTHING, Route, UpstreamEntries, VisibleEntry
+from hub.catalog.upstream_entries import NOTHING, Route, UpstreamEntries, VisibleEntry, without_output
 from hub.catalog.view_names import home_of
 from hub.catalog.visible_names import join_some, quote_some
 from hub.wire.jsonrpc import peek_object, raw
@@ -278,6 +278,8 @@ class ToolChoice:
                 if wrong := [*misfits(schema, override.fix)]:
                     self._misfits.append(f"{tool.visible[:60]!r} ({join_some(wrong, MAX_TOLD)})")
             tool = structs.replace(tool, fields=fields)
+        if rules.profile.large_results_bytes and "outputSchema" in tool.fields:
+            tool = structs.replace(tool, fields=without_output(tool.fields))
         if rules.is_always(names):
             self.always.append(tool.visible)
             meta = {**peek_object(tool.fields.get("_meta")), "anthropic/alwaysLoad": True}

@@ -9,7 +9,7 @@ from textwrap import wrap
 from typing import Any, Final, NoReturn
 
 from config.atomic_writes import lock_edits
-from config.editing.draft import Draft
+from config.editing.draft_across_files import Draft
 from config.editing.text import toml
 from config.hosts.known_hosts import all_hosts, hosts_that_list_once
 from config.hub_paths import state_dir

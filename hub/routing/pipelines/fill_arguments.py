@@ -5,11 +5,14 @@ bounded here, whatever hosts send and servers return.
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Final
 
+import msgspec
 from msgspec import Raw
 
 from config.loading.pipeline_references import INPUT, TEXT, StepReference, split_text
+from hub.wire.byte_checks import READ_ERRORS
 from hub.wire.jsonrpc import detach, peek_array, peek_object, peek_str, raw
 from hub.wire.total_item_limit import SMALL_BYTES, TooManyItems, refuse_too_many_items
 
@@ -120,7 +123,10 @@ class _Filling:
 def _spell(value: Raw, reference: StepReference) -> str:
     """A value inside a text: a text as it is, anything else as JSON."""
     if memoryview(value)[0] != _TEXT:
-        return bytes(value).decode(errors="replace")
+        data = bytes(value)
+        with suppress(*READ_ERRORS):  # too deep: as it came
+            data = msgspec.json.format(data, indent=-1)
+        return data.decode(errors="replace")
     if (text := peek_str(value)) is None:
         raise MissingValue(f"{reference} is a text that cannot be read")
     return text
