@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from config.references import references_of, spell_references
+from config.secret_references import references_of, spell_references
 from config.setting_declarations import Secret, Setting, declarations, reveal
 from config.settings import HubConfig, UpstreamConfig
 

@@ -23,7 +23,7 @@ from config.setting_declarations import secrets_of
 from config.settings import HubConfig, UpstreamConfig
 from hub.bridge.era_bridge import EraBridge
 from hub.bridge.parking.parking import PARK, ParkedCalls
-from hub.bridge.request_state import ASK, RequestStates
+from hub.bridge.sealed_request_state import ASK, RequestStates
 from hub.bridge.tasks.task_bridge import Tasks
 from hub.bridge.url_elicitation import FindGuide
 from hub.calls.host_exchange import ProgressUpkeep
@@ -40,8 +40,8 @@ from hub.link.fault_isolation import keep_going
 from hub.link.memory_budget import Budget
 from hub.link.sealing import Sealer
 from hub.linux.boot_clock import NO_BOOT_CLOCK, BootClock
+from hub.projects.find_project_of_host import TrustedProjects
 from hub.projects.projects import Projects
-from hub.projects.workplaces import TrustedProjects
 from hub.routing.list_updates import ListUpdates
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.log_levels import LogLevels
@@ -58,8 +58,8 @@ from hub.telemetry.tracing import Tracing
 from hub.telemetry.upstream_counts import UpstreamCounts
 from hub.wire.mcp import HUBD_VERSION
 from upstreams.inventory.last_known_lists import LastKnown
+from upstreams.read_secret_references import read_references
 from upstreams.redact import CommonSecrets
-from upstreams.reference_values import read_references
 from upstreams.session_contract import NO_CREDENTIALS, CredentialSource
 from upstreams.sessions.session_opener import RunSession
 from upstreams.supervisor import Supervisor, Upstreams

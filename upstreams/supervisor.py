@@ -33,8 +33,8 @@ from upstreams.inventory.last_known_lists import LATE, LastConnected, LastKnown
 from upstreams.journal.journal import Journals
 from upstreams.lifecycle import State
 from upstreams.questions.budgets import OnAsked, tell_nobody
+from upstreams.read_secret_references import ReadReferences, read_references
 from upstreams.redact import CommonSecrets
-from upstreams.reference_values import ReadReferences, read_references
 from upstreams.runner import UpstreamRunner
 from upstreams.session_contract import NO_CREDENTIALS, NO_WATCH, CredentialSource, SessionWatch
 from upstreams.sessions.session_opener import RunSession

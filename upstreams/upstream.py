@@ -40,8 +40,8 @@ from upstreams.inventory.refresh import ListRefresh, Reading
 from upstreams.journal.journal import Journal
 from upstreams.lifecycle import Event, State
 from upstreams.questions.budgets import OnAsked, QuestionBudget
+from upstreams.read_secret_references import ReadReferences, ReferenceValues
 from upstreams.redact import CommonSecrets
-from upstreams.reference_values import ReadReferences, ReferenceValues
 from upstreams.session_contract import CredentialSource, SessionWatch
 from upstreams.sessions.calls import Calls
 from upstreams.sessions.pool import Pool

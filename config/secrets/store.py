@@ -23,7 +23,7 @@ from msgspec import Struct
 from config.atomic_writes import lock_edits, replace_private
 from config.diagnostics import EditError
 from config.hub_paths import secrets_path
-from config.references import NAME_RULE, NUL, is_name
+from config.secret_references import NAME_RULE, NUL, is_name
 from config.secrets.kept_secrets import MAX_VALUE_BYTES, SECRETS, KeptSecret, read_secrets
 from config.secrets.keyring import KeyringRefused, NoKeyring, NoSystemKeyring, SystemKeyring, system_keyring
 from config.secrets.private_state_files import MAX_FILE_BYTES, StateUnreadable

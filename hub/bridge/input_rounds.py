@@ -14,7 +14,7 @@ import trio
 from msgspec import Raw, Struct, field, structs
 
 from config.settings import UpstreamConfig
-from hub.bridge.request_state import NO_ROUND, Binding, FirstRound, bind
+from hub.bridge.sealed_request_state import NO_ROUND, Binding, FirstRound, bind
 from hub.link.call_interface import Call, Caller, Exchange, HostEnd, Operation, Upstream
 from hub.link.hub_errors import HubError, UpstreamProtocolError
 from hub.link.sync_primitives import Promise

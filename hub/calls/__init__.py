@@ -2,6 +2,6 @@
 
 `chain` has the intent of an operation, its target, and the stages between its host and its upstream; `host_exchange`
 is the end at its host, which hears progress, logs and questions (`step_exchange`: that of one step of a pipeline);
-`dropped` counts what it could not hear.
+`count_dropped_messages` counts what it could not hear.
 `hub.routing` makes intents and composes the chains.
 """

@@ -24,7 +24,7 @@ from msgspec import Struct, field, structs
 
 from hub.bridge.era_bridge import EraBridge
 from hub.bridge.input_rounds import Crossing, may_want_input
-from hub.bridge.request_state import NO_ROUND, FirstRound
+from hub.bridge.sealed_request_state import NO_ROUND, FirstRound
 from hub.bridge.tasks.translate_tasks import may_be_task
 from hub.calls.host_exchange import HostExchange
 from hub.catalog.upstream_entries import Route

@@ -15,7 +15,7 @@ from typing import Final, Protocol
 import trio
 from msgspec import Raw, structs
 
-from hub.calls.dropped import DROPPED
+from hub.calls.count_dropped_messages import DROPPED
 from hub.catalog.view_names import EVERYTHING, View
 from hub.link.call_interface import Caller, HearQuestion, RunningCall
 from hub.link.rate_limits import TokenBucket

@@ -42,7 +42,7 @@ from hub.link.call_interface import OWNER, Caller, Identity
 from hub.link.hub_errors import UpstreamUnavailable
 from hub.link.sync_primitives import take_turns
 from hub.routing.tool_usage import RECENT_DAYS, RecentUse
-from hub.telemetry.figures import sum_calls
+from hub.telemetry.describe_calls import sum_calls
 from hub.wire.jsonrpc import Request, Result, own_items, raw
 from hub.wire.mcp import HUBD_VERSION, L4, LIST_METHOD, Kind
 from upstreams.journal.journal import Follower, Journal, merge_tails

@@ -16,8 +16,8 @@ from cache.cache_entry import DropCause
 from hub.app import WALL
 from hub.control import sign_in_messages as messages
 from hub.control.answers import SignInFacts
+from hub.daemon.assemble_sign_ins import SignInParts
 from hub.daemon.decision_requests import why_no_person
-from hub.daemon.sign_in_parts import SignInParts
 from hub.link.call_interface import OWNER
 from hub.link.hub_errors import HubError, UpstreamUnauthorized, UpstreamUnavailable
 from hub.linux.processes import Process

@@ -376,7 +376,7 @@ class Hosts:
         self.park_ttl_s = park_ttl_s
 
     def follow(self, workplaces: Workplaces) -> None:
-        """Tell `workplaces` where hosts work, from now on."""
+        """Tell `find_project_of_host` where hosts work, from now on."""
         self.workplaces = workplaces
 
     def choose_by(self, profiles: ProfileChoice) -> None:

@@ -3,7 +3,7 @@
     outer, once for each request of a host, and each owner of what it asks for
         Recorder      makes the record of an operation that is over, and counts it (`hub.telemetry`)
         ReceivedCalls  has it traced (`hub.telemetry.tracing`)
-        ContentRecorder  keeps arguments and results of servers where that is wanted (`hub.telemetry.call_contents`)
+        ContentRecorder  keeps arguments and results where that is wanted (`hub.telemetry.record_call_contents`)
         CutResults    cuts long results of tools where that is wanted (`hub.routing.large_results`)
         Gate          lets pass what no rule denies (`hub.rules.policy`)
         PinGate       refuses what is held back, since it was not approved (`hub.rules.pins`)
@@ -53,8 +53,8 @@ from hub.rules.audit.stage import AuditTrail
 from hub.rules.audit.writer import SIGN_IN, Audit
 from hub.rules.pins.pins import Pins
 from hub.rules.pins.refuse_unapproved import METHODS, PinGate
-from hub.telemetry.call_contents import ContentRecorder
 from hub.telemetry.count_sent_messages import MessageCount
+from hub.telemetry.record_call_contents import ContentRecorder
 from hub.telemetry.recorder import Recorder
 from hub.telemetry.tracing import Tracing
 from hub.wire import mcp

@@ -15,7 +15,7 @@ from msgspec import Raw, Struct, structs
 
 from config.loading.split_accounts import running_as
 from config.server_names import server_of
-from hub.bridge.request_state import NO_ROUND
+from hub.bridge.sealed_request_state import NO_ROUND
 from hub.bridge.tasks.polled_tasks import Viewer
 from hub.bridge.tasks.translate_tasks import TaskTicket
 from hub.calls.chain import Intent, Section, Target, go_through

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import trio
 
-from hub.net.http_server import Handler, HttpLimits, HttpServer
+from hub.net.look_after_connections import Handler, HttpLimits, HttpServer
 from hub.net.request_and_response import EarlyReply, HttpRequest
 from hub.sign_in.pending_sign_ins import RECORD_S
 from hub.sign_in.sign_in_urls import RedirectUri

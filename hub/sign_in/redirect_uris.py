@@ -10,13 +10,13 @@ from contextlib import suppress
 from typing import Final, TypeVar
 
 from config.security_settings import UpstreamOAuth
-from hub.net.http_server import Handler
-from hub.sign_in.authorization_servers import Surroundings
+from hub.net.look_after_connections import Handler
+from hub.sign_in.ask_authorization_server import Surroundings
 from hub.sign_in.callback_listeners import CallbackListeners, PortTaken, bind
 from hub.sign_in.sign_in_urls import RedirectUri, base_url, callback_at, parse_redirect
 from upstreams.oauth.client_metadata import CALLBACK
 from upstreams.oauth.model import AuthorizationServer, OAuthProblem
-from upstreams.oauth.store.sign_in_facts import SignInFactsFile
+from upstreams.oauth.store.redirects_and_consents import SignInFactsFile
 
 PROXIED: Final = "proxy/"
 """Principals that a trusted proxy has named begin so."""

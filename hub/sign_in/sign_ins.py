@@ -20,12 +20,12 @@ from hub.bridge.url_elicitation import SignInVisit
 from hub.control.sign_in_messages import SignInOutcome, SignInStep, SignInTrial
 from hub.link.call_interface import OWNER, Caller
 from hub.link.hub_errors import UpstreamUnauthorized, UpstreamUnavailable
-from hub.net.http_server import Handler
-from hub.sign_in.authorization_servers import Surroundings
+from hub.net.look_after_connections import Handler
+from hub.sign_in.ask_authorization_server import Surroundings
+from hub.sign_in.discover_before_sign_in import SignInPreflights, check_scope, join_scopes, too_slow
 from hub.sign_in.finish_sign_in import BadResponse, Responses, read_pasted
 from hub.sign_in.pending_sign_ins import RECORD_S, Invitation, SignInRecord, Ticket, Tickets, state_hash
 from hub.sign_in.redirect_uris import ReturnAddresses
-from hub.sign_in.sign_in_preflight import SignInPreflights, check_scope, join_scopes, too_slow
 from hub.sign_in.sign_in_urls import WILDCARDS, host_of, new_secrets
 from upstreams.oauth.client_id import ClientWish
 from upstreams.oauth.discovery.discover import choose_scopes

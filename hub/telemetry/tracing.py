@@ -21,8 +21,8 @@ from config.settings import TracingConfig, UpstreamConfig
 from hub.calls.chain import Intent, Outcome, Stage
 from hub.link.log_context import spell_ref
 from hub.link.module_loading import load
-from hub.telemetry.call_contents import ContentRecorder
 from hub.telemetry.operation_record import CANCELLED, NO_FAILURES, Ended, strip_uri, sum_up
+from hub.telemetry.record_call_contents import ContentRecorder
 from hub.telemetry.span import Attributes, Span
 from hub.wire.jsonrpc import Failure, Reply, peek_str
 from hub.wire.mcp import COMPLETE, PROMPTS_GET, RESOURCES_READ, TOOLS_CALL, Era
@@ -97,7 +97,7 @@ class Tracing:
         self, configs: Mapping[str, UpstreamConfig], listeners: list[Callable[[Ended], None]], contents: ContentRecorder
     ) -> None:
         """Make the stages of upstreams with these configurations, by name. `listeners` hear of operations that are
-        over, of which `call_contents` has what is recorded."""
+        over, of which `record_call_contents` has what is recorded."""
         self._contents = contents
         self.received.clear()
         self.sent.clear()

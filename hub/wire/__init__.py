@@ -12,7 +12,7 @@ The bottom of the house: imports nothing of ours, and all parsing of peers' byte
 - `trace_context`  by which traces go on from one program to the next.
 - `questions`, `results_for_hosts`, `errors_for_hosts`  questions, results and errors, translated between revisions.
 - `http`          heads, server-sent events, headers of MCP.
-- `uri_hierarchy`, `uri_spellings`, `printable`  parents of URIs, their normal form; what is shown as text.
+- `uri_hierarchy`, `normalize_uri`, `printable`  parents of URIs, their normal form; what is shown as text.
 
 An accepted message has one reading and no line end; values not used for routing keep their bytes; a peer's mistake is a
 `RemoteProtocolError` (or a subclass) that says what to answer, never another exception.

@@ -32,7 +32,7 @@ from hub.downstream.lines import connection
 from hub.downstream.lines.preamble import Preamble
 from hub.link.call_interface import Identity
 from hub.link.sealing import Sealer
-from hub.projects.workplaces import TrustedProjects
+from hub.projects.find_project_of_host import TrustedProjects
 from hub.rules.audit.writer import Audit
 from hub.wire.http.mirror_headers import encode_header
 from hub.wire.jsonrpc import Failure, Wire

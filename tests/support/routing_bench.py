@@ -7,7 +7,7 @@ from config.settings import UpstreamConfig
 from hub.bridge.era_bridge import EraBridge
 from hub.bridge.parking.parking import ParkedCalls
 from hub.bridge.pending_url_elicitations import PageVisits
-from hub.bridge.request_state import RequestStates
+from hub.bridge.sealed_request_state import RequestStates
 from hub.bridge.tasks.task_bridge import Tasks
 from hub.calls.host_exchange import ProgressUpkeep
 from hub.catalog.uri_claims import UriClaims

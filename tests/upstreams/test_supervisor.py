@@ -269,7 +269,7 @@ async def test_a_bug_in_one_session_harms_no_other(nursery, autojump_clock, capl
 async def test_a_hub_that_was_replaced_while_it_ran_says_so(nursery, autojump_clock):
     """What only some upstreams need is imported with the first of them."""
     there = House(nursery, {"a": FakeUpstream()})
-    there.refusals["a"] = ModuleNotFoundError("No module named 'upstreams.transports.http.streamable_base'")
+    there.refusals["a"] = ModuleNotFoundError("No module named 'upstreams.transports.http.streamable_session'")
     await nursery.start(there.supervisor.run, there.configs)
     await there.supervisor.settled.wait()
     assert there["a"].last_error == "hubd was replaced while it ran, and cannot reach a; end it with `hubd stop`"

@@ -23,7 +23,7 @@ from hub.link.log_context import SUBJECT, UpstreamSubject
 from upstreams.cold_start.mend_npx_cache import BrokenNpxCache, forget_mending, mend
 from upstreams.cold_start.start_gate import StartGate
 from upstreams.cold_start.start_timeouts import GUARD_S, Start
-from upstreams.reference_values import ReferenceValues
+from upstreams.read_secret_references import ReferenceValues
 from upstreams.session_contract import (
     CredentialSource,
     Session,

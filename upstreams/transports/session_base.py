@@ -19,7 +19,7 @@ from upstreams.questions.attribution import TaskTokens
 from upstreams.questions.call_deadlines import DeadlineWatch, Running
 from upstreams.questions.questions import Questions
 from upstreams.session_contract import SessionEvents, SessionTerms
-from upstreams.transports.stamp_for_era import DeclaredCapabilities
+from upstreams.transports.request_params_for_era import DeclaredCapabilities
 
 PING_ANSWER_S: Final = 15.0
 """Seconds that the upstream has to answer a ping."""

@@ -15,7 +15,7 @@ from config.loading.checks.upstream import HAS_SCHEMAS
 from config.loading.pipeline_references import INPUT, BadReference, StepReference, split_text, texts_in
 from config.name_globs import MAX_CHARS
 from config.profile_settings import Pipeline, PipelineStep
-from config.references import json_size
+from config.secret_references import json_size
 
 PIPELINE_NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,39}")
 STEP_ID: Final = re.compile(r"[a-z][a-z0-9_]{0,31}")

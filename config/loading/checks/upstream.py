@@ -14,7 +14,7 @@ from config.loading.checks.rules import problems_of_rules_of_server
 from config.loading.checks.server_and_tool_names import problems_of_renames
 from config.loading.split_accounts import OWN, problems_of_accounts, split_accounts
 from config.name_globs import problem_of
-from config.references import NUL, blank_references, references_in, references_of
+from config.secret_references import NUL, blank_references, references_in, references_of
 from config.security_settings import Sandbox
 from config.setting_declarations import declarations, leaves_of, problems_of_bounds, texts_of
 from config.settings import UpstreamConfig

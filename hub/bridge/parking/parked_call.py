@@ -1,4 +1,4 @@
-"""A parked call: one call of a modern host to a legacy upstream, which may outlive its request (`parked_call_state`,
+"""A parked call: one call of a modern host to a legacy upstream, which may outlive its request (`parked_call_phases`,
 `parking`).
 
 It has two ends. The upstream sees an `Exchange` that lasts as long as the call, whichever request is attached. The
@@ -12,8 +12,8 @@ from time import perf_counter
 import trio
 from msgspec import Raw
 
-from hub.bridge.parking.parked_call_state import ParkedState
-from hub.bridge.request_state import NO_ROUND, Binding, FirstRound
+from hub.bridge.parking.parked_call_phases import ParkedState
+from hub.bridge.sealed_request_state import NO_ROUND, Binding, FirstRound
 from hub.link.call_interface import Caller, HearQuestion, HostEnd
 from hub.link.memory_budget import Account
 from hub.link.peer import UPSTREAM_CANCEL_S, last_words

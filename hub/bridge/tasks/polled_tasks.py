@@ -16,7 +16,7 @@ from msgspec import Raw
 
 from config.server_names import server_of
 from hub.bridge.input_rounds import InputRefused, capabilities_offered, input_requests, read_questions
-from hub.bridge.request_state import RequestStates, answers_of
+from hub.bridge.sealed_request_state import RequestStates, answers_of
 from hub.bridge.tasks import translate_tasks
 from hub.bridge.tasks.client import SilentExchange, TaskClient, TaskQuestions, is_unknown
 from hub.bridge.tasks.translate_tasks import TERMINAL, Task, TaskTicket

@@ -18,7 +18,7 @@ import trio
 from msgspec import Raw
 
 from hub.bridge.input_rounds import Crossing, check_answers, input_requests, kinds_of
-from hub.bridge.request_state import Binding, RequestState, RequestStates, answers_of, input_required
+from hub.bridge.sealed_request_state import Binding, RequestState, RequestStates, answers_of, input_required
 from hub.bridge.tasks.awaited_tasks import Show, TaskWait
 from hub.bridge.tasks.client import SilentExchange, TaskClient
 from hub.bridge.tasks.polled_tasks import Shows, TaskHandles

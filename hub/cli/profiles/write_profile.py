@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from os import EX_CONFIG
 from typing import Any
 
-from config.editing.draft import Draft
+from config.editing.draft_across_files import Draft
 from config.editing.text import toml
 from config.profile_settings import Profile
 from hub.cli.configuration.save_draft import reload_hub, save, say_problems

@@ -14,7 +14,7 @@ from msgspec.structs import asdict
 
 from config.atomic_writes import lock_edits
 from config.diagnostics import ConfigError
-from config.editing.draft import Draft
+from config.editing.draft_across_files import Draft
 from config.hosts.secret_literals import NewSecrets
 from config.hub_paths import state_dir
 from config.loading.assemble import load_or_defaults

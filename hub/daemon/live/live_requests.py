@@ -19,9 +19,9 @@ from hub.control.overview_messages import Overview
 from hub.daemon.live.waiting_items import find_items
 from hub.link.call_interface import OWNER
 from hub.link.sync_primitives import take_turns
-from hub.telemetry.call_contents import NO_CONTENT
-from hub.telemetry.figures import describe_call, describe_running
+from hub.telemetry.describe_calls import describe_call, describe_running
 from hub.telemetry.operation_record import Ended
+from hub.telemetry.record_call_contents import NO_CONTENT
 from upstreams.journal.journal import Follower
 from upstreams.lifecycle import State
 

@@ -23,7 +23,7 @@ from msgspec import structs
 from config.loading.checks.profiles import OWN_LABEL
 from config.settings import HubConfig
 from hub.bridge.input_rounds import MAX_ROUNDS
-from hub.bridge.request_state import NO_ROUND, BadState, RequestStates
+from hub.bridge.sealed_request_state import NO_ROUND, BadState, RequestStates
 from hub.calls.chain import WAIT, Intent, Next, Stage, Wait
 from hub.link.hub_errors import CallDenied, Overloaded
 from hub.rules.approvals.approval_subjects import MAX_ASKED_BYTES, VERBS, first_attempt, subject_of, wish_of

@@ -13,7 +13,7 @@ from msgspec import Raw, Struct
 
 from config.loading.split_accounts import whole_name
 from config.settings import UpstreamConfig
-from hub.bridge.request_state import FirstRound
+from hub.bridge.sealed_request_state import FirstRound
 from hub.link.call_interface import Identity
 from hub.link.log_context import spell_ref
 from hub.link.sync_primitives import Promise

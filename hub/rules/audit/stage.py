@@ -8,7 +8,7 @@ a modern host is a call; where it ends with a question, the next one says which 
 from typing import Final
 
 from config.settings import UpstreamConfig
-from hub.bridge.request_state import state_of
+from hub.bridge.sealed_request_state import state_of
 from hub.calls.chain import WAIT, Intent, Next, Stage, Wait
 from hub.catalog.tool_annotations import marks_of
 from hub.link.call_interface import NO_ARGUMENTS

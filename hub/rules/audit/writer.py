@@ -28,7 +28,7 @@ import trio
 from msgspec import UNSET, Struct, UnsetType
 
 from config.settings import AuditConfig
-from hub.bridge.request_state import NO_ROUND, FirstRound
+from hub.bridge.sealed_request_state import NO_ROUND, FirstRound
 from hub.control.answers import AuditStatus
 from hub.link.sync_primitives import Promise
 from hub.rules.audit.files import HEAD_EVERY, AuditFiles

@@ -16,7 +16,7 @@ from config.policy.selectors import TOOL, CallerTerm, Selector, Thing, read_sele
 from config.profile_settings import DEFAULT_PROFILE
 from config.security_settings import HookConfig
 from hub.bridge.parking.parking import PARK
-from hub.bridge.request_state import BadState, RequestStates, state_of
+from hub.bridge.sealed_request_state import BadState, RequestStates, state_of
 from hub.bridge.tasks.task_bridge import ABSORBED
 from hub.calls.chain import WAIT, Intent, Next, Stage, Wait
 from hub.catalog.tool_annotations import WORST

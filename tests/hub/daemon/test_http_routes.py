@@ -23,7 +23,7 @@ from hub.downstream.http.durable_sessions import DurableSessions
 from hub.downstream.http.refusals import NOTHING_HERE
 from hub.link.call_interface import OWNER, Identity
 from hub.link.sealing import Sealer, Signer
-from hub.net.http_server import HttpRequest
+from hub.net.look_after_connections import HttpRequest
 from tests.support.http_client import Answer, Client
 from tests.support.http_fakes import Answered
 

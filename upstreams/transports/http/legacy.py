@@ -30,7 +30,7 @@ from upstreams.transports.http.answer_stream import AnswerStream, OnMessage, str
 from upstreams.transports.http.client import BegunRequest
 from upstreams.transports.http.poster import CONTENT, JSON, Poster, SessionUnknown
 from upstreams.transports.http.standing_stream import ServerSession, StandingStream
-from upstreams.transports.http.streamable_base import GOODBYE_S, RESENDABLE, StreamableSession
+from upstreams.transports.http.streamable_session import GOODBYE_S, RESENDABLE, StreamableSession
 from upstreams.transports.negotiation import about, judge_initialize
 
 SET_LEVEL_S: Final = 15.0

@@ -8,7 +8,7 @@ from msgspec import Raw, structs
 
 from config.settings import Timeouts, UpstreamConfig
 from hub.bridge.input_rounds import Crossing
-from hub.bridge.request_state import RequestStates
+from hub.bridge.sealed_request_state import RequestStates
 from hub.bridge.tasks.task_bridge import Tasks
 from hub.link.call_interface import Exchange, Operation
 from hub.link.hub_errors import Executed, HubError, UpstreamProtocolError, UpstreamUnauthorized, UpstreamUnavailable

@@ -6,7 +6,7 @@ import pytest
 from msgspec import Raw
 
 from config.settings import UpstreamConfig
-from hub.bridge.request_state import NO_ROUND, FirstRound
+from hub.bridge.sealed_request_state import NO_ROUND, FirstRound
 from hub.link.call_interface import Identity
 from hub.rules.audit.lines import Stamps, write_line
 from hub.rules.audit.records import BEGIN, END, NOTE, Beginning, Describe

@@ -12,8 +12,8 @@ from hub.sign_in.connection_owner import ConnectionOwners
 from hub.sign_in.pending_sign_ins import SignInRecord
 from hub.sign_in.sign_in_urls import Listening
 from upstreams.fetch.fetcher import Fetcher
-from upstreams.oauth.accounts import Accounts
 from upstreams.oauth.client_id import ClientSearch, ClientWish
+from upstreams.oauth.credentials_by_upstream import Accounts
 from upstreams.oauth.discovery.discover import discover, discover_issuer
 from upstreams.oauth.id_tokens import check_id_token
 from upstreams.oauth.model import Challenge, Discovery, Grant, GrantKey, OAuthAccount, OAuthClient

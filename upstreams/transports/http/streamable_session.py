@@ -26,8 +26,8 @@ from upstreams.transports.http.answer_stream import OnMessage
 from upstreams.transports.http.client import BegunRequest
 from upstreams.transports.http.poster import Poster, takes_time
 from upstreams.transports.http.taskless_answers import read_answer
+from upstreams.transports.request_params_for_era import stamp_call, stamp_own
 from upstreams.transports.session_base import SessionFrame, announce
-from upstreams.transports.stamp_for_era import stamp_call, stamp_own
 
 RESENDABLE: Final = frozenset({*LIST_METHOD.values(), RESOURCES_READ, PROMPTS_GET, COMPLETE, PING, DISCOVER})
 """Requests that may be sent twice."""

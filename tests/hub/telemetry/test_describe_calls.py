@@ -6,7 +6,7 @@ from config.settings import UpstreamConfig
 from hub.catalog.time_slices import finish
 from hub.link.call_interface import Identity
 from hub.link.log_context import spell_ref
-from hub.telemetry.figures import MAX_DURATIONS, describe_call, percentiles, sum_calls
+from hub.telemetry.describe_calls import MAX_DURATIONS, describe_call, percentiles, sum_calls
 from hub.telemetry.operation_record import Ended
 from hub.telemetry.recorder import Recorder
 from hub.telemetry.tally import Seconds, Tally

@@ -27,14 +27,14 @@ from hub.daemon.bind_http import ANYWHERE, is_met_at
 from hub.daemon.http_listener import HttpListener
 from hub.link.module_loading import load
 from hub.link.sealing import Keys, keys_from_setting
-from hub.net.http_server import HttpRequest, HttpResponse
+from hub.net.look_after_connections import HttpRequest, HttpResponse
 
 if TYPE_CHECKING:
     from hub.sign_in.sign_in_urls import Listening
     from hub.sign_in.sign_ins import SignIns
     from upstreams.fetch.fetcher import Fetcher
-    from upstreams.oauth.accounts import Accounts
     from upstreams.oauth.credential import UpstreamCredential
+    from upstreams.oauth.credentials_by_upstream import Accounts
     from upstreams.oauth.store.grant_store import GrantStore
     from upstreams.oauth.store.key_seal import KeySeal
 
@@ -85,11 +85,15 @@ def _find_in_keyring(keyring: SystemKeyring) -> str:
     return text
 
 
-OF_CREDENTIALS: Final = ("upstreams.fetch.fetcher", "upstreams.oauth.accounts", "upstreams.oauth.store.private_folder")
+OF_CREDENTIALS: Final = (
+    "upstreams.fetch.fetcher",
+    "upstreams.oauth.credentials_by_upstream",
+    "upstreams.oauth.store.private_folder",
+)
 OF_THE_FLOW: Final = (
     "hub.sign_in.connection_owner",
-    "hub.sign_in.browser_answers",
-    "hub.sign_in.authorization_servers",
+    "hub.sign_in.answer_browsers",
+    "hub.sign_in.ask_authorization_server",
     "upstreams.oauth.renewal",
     "upstreams.oauth.store.grant_store",
 )
@@ -165,7 +169,7 @@ class SignInParts:
     @cached_property
     def accounts(self) -> "Accounts":
         """All credentials of the hub."""
-        from upstreams.oauth.accounts import Accounts
+        from upstreams.oauth.credentials_by_upstream import Accounts
         from upstreams.oauth.store.private_folder import store_folder
 
         self._used.set()
@@ -182,8 +186,8 @@ class SignInParts:
     @cached_property
     def sign_ins(self) -> "SignIns":
         """The flow."""
-        from hub.sign_in.authorization_servers import AuthorizationServers, Surroundings
-        from hub.sign_in.browser_answers import make_sign_ins
+        from hub.sign_in.answer_browsers import make_sign_ins
+        from hub.sign_in.ask_authorization_server import AuthorizationServers, Surroundings
         from hub.sign_in.connection_owner import ConnectionOwners
 
         around = Surroundings(

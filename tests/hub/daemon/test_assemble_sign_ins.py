@@ -9,7 +9,7 @@ from config.secrets.keyring import KeyringRefused, NoKeyring
 from config.security_settings import OAuthConfig
 from config.setting_declarations import Secret
 from config.settings import HubConfig
-from hub.daemon.sign_in_parts import SignInParts, oauth_seal
+from hub.daemon.assemble_sign_ins import SignInParts, oauth_seal
 from hub.link.sealing import Keys
 from upstreams.oauth.store.key_seal import KeyLocked, NotSealedHere
 

@@ -19,11 +19,11 @@ import trio.testing
 from hub.link.call_interface import Identity
 from hub.linux.socket_watch import TURN
 from hub.net import open_connections
+from hub.net.admit_connection import UnadmittedConnection
 from hub.net.http_connection import Connection
-from hub.net.http_server import BURST, FEW, HttpLimits, HttpServer
+from hub.net.look_after_connections import BURST, FEW, HttpLimits, HttpServer
 from hub.net.open_connections import ANSWER_EVERY_S, ANSWERED_TOGETHER, AT_ONCE
 from hub.net.request_and_response import EarlyReply
-from hub.net.unadmitted_connection import UnadmittedConnection
 from tests.support import http_client
 from tests.support.http_client import allow, echo, get, post, serving
 from tests.support.steps import wakes_within
@@ -931,9 +931,7 @@ async def test_a_newcomer_does_not_go_for_those_that_drip():
 async def test_a_crowd_that_drips_wakes_some_at_a_time(monkeypatch):
     read = []
     receive = os.read
-    monkeypatch.setattr(
-        "hub.net.unadmitted_connection.os.read", lambda fd, size: (read.append(fd), receive(fd, size))[1]
-    )
+    monkeypatch.setattr("hub.net.admit_connection.os.read", lambda fd, size: (read.append(fd), receive(fd, size))[1])
     steps = []
 
     class Steps(trio.abc.Instrument):

@@ -8,7 +8,7 @@ import trio
 
 from config.security_settings import PolicyConfig
 from hub.control.sign_in_messages import SignInStep
-from hub.daemon.dashboard.inbox import Inbox
+from hub.daemon.dashboard.inbox_items_and_decisions import Inbox
 from tests.support.dashboard_world import a_dashboard
 from tests.support.fakes import FakeUpstream
 

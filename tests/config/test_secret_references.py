@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from config.references import (
+from config.secret_references import (
     Malformed,
     Reference,
     blank_references,

@@ -8,8 +8,8 @@ import pytest
 import trio
 from msgspec import structs
 
-from config.references import Reference
 from config.remembered_facts import Memory
+from config.secret_references import Reference
 from config.setting_declarations import Secret
 from config.settings import OWNER, Restart, Timeouts, UpstreamConfig
 from hub.link.call_interface import Operation
@@ -17,8 +17,8 @@ from hub.link.hub_errors import UpstreamUnavailable, UpstreamUnresolved
 from hub.wire.jsonrpc import raw
 from tests.support.fakes import FakeHost, FakeUpstream, make_supervisor, opener
 from upstreams.lifecycle import State
+from upstreams.read_secret_references import RENEWALS, ReferenceValues, Unresolvable, read_references
 from upstreams.redact import Mask
-from upstreams.reference_values import RENEWALS, ReferenceValues, Unresolvable, read_references
 from upstreams.retry_pauses import FAILED_PAUSE_S
 
 KEY = Reference("secret", "K", "ab")
@@ -273,7 +273,7 @@ def test_a_program_that_gives_none_is_named_and_its_output_is_not(code, why):
 
 
 def test_one_that_hangs_is_given_up(monkeypatch):
-    monkeypatch.setattr("upstreams.reference_values.COMMAND_S", 0.5)
+    monkeypatch.setattr("upstreams.read_secret_references.COMMAND_S", 0.5)
     with pytest.raises(Unresolvable, match=r"did not end within 0\.5 seconds"):
         value(command("import time; time.sleep(600)"))
 

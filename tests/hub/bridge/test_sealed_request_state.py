@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from hub.bridge.request_state import (
+from hub.bridge.sealed_request_state import (
     EXPIRED,
     INVALID,
     MAX_READ_BYTES,
@@ -221,7 +221,7 @@ def test_to_compare_large_arguments_takes_no_calls_for_what_is_in_them():
 @pytest.mark.parametrize("size", [1, MAX_READ_BYTES])
 def test_what_costs_least_is_compared_before_the_arguments(states, monkeypatch, size):
     text = states.seal("relay", bind("up", "me", large(size)), {}, ttl_s=10)
-    monkeypatch.setattr("hub.bridge.request_state.digest", None)  # whoever asks for it fails
+    monkeypatch.setattr("hub.bridge.sealed_request_state.digest", None)  # whoever asks for it fails
     stranger = large(size).params["arguments"]
     for request, principal, upstream in (
         (large(size), "you", "up"),

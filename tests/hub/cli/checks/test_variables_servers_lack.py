@@ -5,12 +5,12 @@ import pytest
 from config.environment.hubd_env import with_block
 from config.hosts.known_hosts import Machine
 from config.loading.assemble import load_all
-from hub.cli.checks import environment, servers
+from hub.cli.checks import servers, variables_servers_lack
 from hub.cli.checks.machine_state import MachineState
 from hub.cli.doctor import findings
 from hub.control.methods import STATUS, read
 
-BUNDLE = environment.BUNDLES[0]
+BUNDLE = variables_servers_lack.BUNDLES[0]
 
 
 @pytest.fixture
@@ -58,14 +58,14 @@ def examined(home):
     ],
 )
 def test_a_missing_certificate_is_named_with_the_line_to_add(examined, home, command, said, variable):
-    [finding] = environment.last_words(examined(said, command))
+    [finding] = variables_servers_lack.last_words(examined(said, command))
     assert (finding.level, finding.names, finding.what) == ("problem", ("a",), "a: does not trust a certificate")
     assert finding.fix.startswith(f"add the line {variable}=/")
     assert finding.fix.endswith(f" to {home}/hubd.env; then run `hubd restart a`")
-    [finding] = environment.last_words(examined(said, command, **{variable: "/etc/ca.pem"}))
+    [finding] = variables_servers_lack.last_words(examined(said, command, **{variable: "/etc/ca.pem"}))
     assert finding.fix == "run `hubd env capture`; then run `hubd restart a`"
     own = with_block(b"", {variable: "/nonexistent.pem"})
-    [finding] = environment.last_words(examined(said, command, own=own))
+    [finding] = variables_servers_lack.last_words(examined(said, command, own=own))
     assert "names /nonexistent.pem, which is not there" in finding.why
     assert "correct line 3 of" in finding.fix
 
@@ -84,39 +84,39 @@ def test_a_missing_certificate_is_named_with_the_line_to_add(examined, home, com
 )
 def test_what_this_shell_has_and_the_hub_has_not(examined, said, shell):
     [(name, _)] = shell.items()
-    [finding] = environment.last_words(examined(said, **shell))
+    [finding] = variables_servers_lack.last_words(examined(said, **shell))
     assert f"this shell has {name}, and the hub has not" in finding.why
     assert "`hubd env capture`" in finding.fix or f"{name} = " in finding.fix
 
 
 def test_a_proxy_with_a_password_is_to_be_named_in_full(examined):
     said, proxy = "error: dns error: Name or service not known", "http://me:hunter2@proxy:3128"
-    [finding] = environment.last_words(examined(said, HTTPS_PROXY=proxy))
+    [finding] = variables_servers_lack.last_words(examined(said, HTTPS_PROXY=proxy))
     assert 'write pass = ["HTTPS_PROXY"]' in finding.fix
     assert "hunter2" not in str(finding)
-    [finding] = environment.last_words(examined(said, more='pass = ["HTTPS_PROXY"]', HTTPS_PROXY=proxy))
+    [finding] = variables_servers_lack.last_words(examined(said, more='pass = ["HTTPS_PROXY"]', HTTPS_PROXY=proxy))
     assert "`hubd env capture`" in finding.fix
 
 
 def test_a_variable_that_a_server_names_is_said_with_the_way_to_give_it(examined):
     said, then = "Error: NOTES_DIR is not set", "; then run `hubd restart a`"
-    [finding] = environment.last_words(examined(said))
+    [finding] = variables_servers_lack.last_words(examined(said))
     assert (finding.what, finding.why) == ("a: lacks NOTES_DIR, it seems", "servers get only a part of the environment")
     assert finding.fix == 'write env = { NOTES_DIR = "..." } below [upstreams.a] (`hubd edit`)' + then
-    [finding] = environment.last_words(examined(said, NOTES_DIR="/notes"))
+    [finding] = variables_servers_lack.last_words(examined(said, NOTES_DIR="/notes"))
     assert finding.why.endswith("servers do not get it: they get only a part of the environment")
     assert finding.fix.startswith('write pass = ["NOTES_DIR"] below [defaults] or [upstreams.a]')
     passed = 'pass = ["NOTES_DIR"]'
-    [finding] = environment.last_words(examined(said, more=passed, NOTES_DIR="/notes"))
+    [finding] = variables_servers_lack.last_words(examined(said, more=passed, NOTES_DIR="/notes"))
     assert finding.fix == "run `hubd env capture`" + then
     for more, own in (("env = { NOTES_DIR = 'x' }", b""), (passed, b"NOTES_DIR=/notes\n")):
-        assert [*environment.last_words(examined(said, more=more, own=own, NOTES_DIR="/notes"))] == []
+        assert [*variables_servers_lack.last_words(examined(said, more=more, own=own, NOTES_DIR="/notes"))] == []
 
 
 def test_other_words_say_nothing_of_it(examined):
     for said in ("ECONNREFUSED 127.0.0.1:5432", "Permission denied (publickey)", "TypeError: x is undefined", ""):
-        assert [*environment.last_words(examined(said))] == []
-    [finding] = environment.last_words(examined("no DISPLAY environment variable"))
+        assert [*variables_servers_lack.last_words(examined(said))] == []
+    [finding] = variables_servers_lack.last_words(examined("no DISPLAY environment variable"))
     assert "neither this shell nor the hub has DISPLAY" in finding.why
 
 
@@ -128,15 +128,15 @@ def test_the_cause_stands_in_the_place_of_the_failure(examined):
 @pytest.mark.covers("FH-4")
 def test_a_shell_that_differs_from_what_was_recorded(examined, home):
     own = with_block(b"", {"PATH": "/usr/bin:/bin", "NODE_EXTRA_CA_CERTS": "/old.pem"})
-    assert [*environment.this_shell(examined(own=own))] == [], "a poorer shell says nothing"
-    [finding] = environment.this_shell(examined(own=own, NODE_EXTRA_CA_CERTS="/new.pem"))
+    assert [*variables_servers_lack.this_shell(examined(own=own))] == [], "a poorer shell says nothing"
+    [finding] = variables_servers_lack.this_shell(examined(own=own, NODE_EXTRA_CA_CERTS="/new.pem"))
     assert (finding.level, "NODE_EXTRA_CA_CERTS differs" in finding.what) == ("warning", True)
-    [finding] = environment.this_shell(examined(own=own, PATH="/opt/new/bin:/usr/bin:/bin"))
+    [finding] = variables_servers_lack.this_shell(examined(own=own, PATH="/opt/new/bin:/usr/bin:/bin"))
     assert (finding.level, "its PATH lacks /opt/new/bin" in finding.what) == ("note", True)
-    assert [*environment.this_shell(examined(PATH="/opt/new/bin:/bin"))] == []
-    [finding] = environment.this_shell(examined(https_proxy="http://proxy"))
+    assert [*variables_servers_lack.this_shell(examined(PATH="/opt/new/bin:/bin"))] == []
+    [finding] = variables_servers_lack.this_shell(examined(https_proxy="http://proxy"))
     assert finding.level == "note"
-    said = environment.this_shell(examined("UnknownIssuer", own=own, SSL_CERT_FILE="/new.pem"))
+    said = variables_servers_lack.this_shell(examined("UnknownIssuer", own=own, SSL_CERT_FILE="/new.pem"))
     assert [*said] == [], "the last words of a server say it already"
 
 

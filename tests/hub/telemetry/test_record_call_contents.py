@@ -8,7 +8,7 @@ from msgspec import Raw
 
 from config.setting_declarations import Secret
 from config.settings import CallsConfig, UpstreamConfig
-from hub.telemetry.call_contents import CUT, MAX_CALLS, MAX_CHARS, NO_CONTENT, ContentRecorder
+from hub.telemetry.record_call_contents import CUT, MAX_CALLS, MAX_CHARS, NO_CONTENT, ContentRecorder
 from hub.wire.jsonrpc import Result
 from hub.wire.mcp import L4
 from tests.support.fakes import FakeUpstream

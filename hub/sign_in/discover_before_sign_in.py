@@ -13,7 +13,7 @@ import trio
 from msgspec import Struct, structs
 
 from hub.link.bounded_dict import BoundedDict
-from hub.sign_in.authorization_servers import Surroundings
+from hub.sign_in.ask_authorization_server import Surroundings
 from upstreams.oauth import model
 from upstreams.oauth.discovery.challenge import permit_scopes, readable_scopes
 from upstreams.oauth.model import IDENTITY_PROVIDER

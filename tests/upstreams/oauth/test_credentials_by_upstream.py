@@ -7,7 +7,7 @@ from config.security_settings import UpstreamOAuth
 from config.settings import UpstreamConfig
 from hub.link.call_interface import OWNER
 from tests.support.token_world import KEY, URL, running, tokens
-from upstreams.oauth.accounts import MAX_IDLE
+from upstreams.oauth.credentials_by_upstream import MAX_IDLE
 
 CONFIG = UpstreamConfig(url=URL, oauth=UpstreamOAuth(account="each"))
 

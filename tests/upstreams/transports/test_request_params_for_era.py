@@ -11,8 +11,8 @@ from hub.wire.mcp import L1, L4, MODERN, Era
 from tests.support.fakes import FakeHost
 from tests.support.schemas import validate
 from upstreams.session_contract import SessionTerms, capability
+from upstreams.transports.request_params_for_era import DeclaredCapabilities, stamp_call, stamp_own
 from upstreams.transports.session_base import prefix_log, split_progress
-from upstreams.transports.stamp_for_era import DeclaredCapabilities, stamp_call, stamp_own
 
 ANYTHING = DeclaredCapabilities(SessionTerms())
 CALL = Operation("tools/call", {"name": raw("t"), "arguments": raw({})})

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from config.diagnostics import ConfigError, EditError
-from config.editing.draft import NEW_FILE, Draft
+from config.editing.draft_across_files import NEW_FILE, Draft
 
 BUSY = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 NOW = datetime(2026, 11, 21, 12, 30, 15, tzinfo=UTC)

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from hub.bridge.input_rounds import MAX_OPEN, MAX_ROUNDS
-from hub.bridge.parking.parked_call_state import TRANSITIONS, CallEvent, ParkedState, Phase
-from hub.bridge.request_state import EXPIRED, LOST, USED, BadState
+from hub.bridge.parking.parked_call_phases import TRANSITIONS, CallEvent, ParkedState, Phase
+from hub.bridge.sealed_request_state import EXPIRED, LOST, USED, BadState
 from hub.link.call_interface import Caller, Identity
 from hub.wire.jsonrpc import Failure, Raw, RemoteProtocolError, Result, peek_object, raw
 from hub.wire.mcp import ELICIT, L3, L4, LIST_ROOTS, MODERN, SAMPLE

@@ -3,7 +3,7 @@
     serve -- accept, one task per listener
       |-- upkeep            deadlines, comments on silent streams, the Date header: once a second, or when due
       `-- connections       one task for each that has passed the guard (`http_connection`) while a request of it has to
-                            wait for something; none for any other (`unadmitted_connection`); the rest of writes that
+                            wait for something; none for any other (`admit_connection`); the rest of writes that
                             met a full socket
 
 A handler gets a whole `HttpRequest` and an `HttpResponse`; it answers with one `reply`, or opens a stream of
@@ -25,9 +25,9 @@ from hub.link.fault_isolation import keep_going
 from hub.link.memory_budget import Budget
 from hub.linux.socket_watch import socket_watch
 from hub.net.acceptor import Acceptor, share_of_descriptors, waiting
+from hub.net.admit_connection import UnadmittedConnection
 from hub.net.open_connections import Crowd, Guard, Handler, ServerState
 from hub.net.request_and_response import EarlyReply, HttpLimits, HttpRequest, HttpResponse
-from hub.net.unadmitted_connection import UnadmittedConnection
 from hub.wire.http.sse import KEEP_ALIVE
 
 __all__ = ["EarlyReply", "Guard", "Handler", "HttpLimits", "HttpRequest", "HttpResponse", "HttpServer"]

@@ -19,8 +19,8 @@ import trio
 from hub.control.sign_in_messages import SignInOutcome
 from hub.link.bounded_dict import BoundedDict
 from hub.link.hub_errors import HubError
-from hub.net.http_server import HttpRequest, HttpResponse
-from hub.sign_in.authorization_servers import Surroundings
+from hub.net.look_after_connections import HttpRequest, HttpResponse
+from hub.sign_in.ask_authorization_server import Surroundings
 from hub.sign_in.connection_owner import LOOPBACK_HOST, Who, is_forwarded, is_from_here
 from hub.sign_in.finish_sign_in import BadResponse, is_navigation, read_query
 from hub.sign_in.pages import CODE, HEADERS, HTML, begin_page, code_page, page
