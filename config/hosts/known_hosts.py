@@ -31,6 +31,20 @@ class Editor(Struct, frozen=True, forbid_unknown_fields=True):
     linux: str
 
 
+class SubagentForm(Struct, frozen=True, forbid_unknown_fields=True):
+    """The files in which a host describes subagents; the fields are described in `hosts.toml`."""
+
+    file: str
+    project: str
+    servers: str
+    tools: str = ""
+    listed: bool = False
+
+    @property
+    def is_toml(self) -> bool:
+        return self.file.endswith(".toml")
+
+
 class KnownHost(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One program that starts MCP servers; the fields are described in `hosts.toml`."""
 
@@ -54,6 +68,7 @@ class KnownHost(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     project_permissions: tuple[str, ...] = ()
     agents: tuple[str, ...] = ()
     project_agents: tuple[str, ...] = ()
+    subagent: SubagentForm | None = None
     variables: str = ""
     skeleton: str = ""
     note: str = ""

@@ -242,6 +242,7 @@ CHECKS: Final[tuple[Callable[[machine_state.MachineState], Iterator[Finding]], .
     what_hub_reports.limits,
     what_hub_reports.search_mode,
     what_hub_reports.profiles,
+    what_hub_reports.pipelines,
     what_hub_reports.rules,
     running_hub.root,
     what_hub_reports.upstreams,
