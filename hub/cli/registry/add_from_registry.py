@@ -4,13 +4,26 @@
 import os
 import re
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
 from getpass import getpass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
+from msgspec import Struct
+
 from config.hosts.secret_literals import NewSecrets
-from config.registry.entry_of_answers import Answers, about, check_answer, default_of, entry, missing
+from config.registry.entry_of_answers import (
+    PATHS,
+    Answers,
+    about,
+    check_answer,
+    default_of,
+    entry,
+    is_reference,
+    missing,
+)
 from config.registry.places_to_fill import Asked, NotRunnable, Piece, Slot, all_asked
 from config.registry.server_json import RegistrySource, id_of, source_of, split
 from config.registry.ways_to_run import Way
@@ -22,6 +35,9 @@ from hub.cli.registry.client import RegistryFailed, run
 from hub.cli.registry.find_server import MAX_ASKED, Found, Known, find
 from hub.wire.printable import printable
 
+if TYPE_CHECKING:
+    from hub.cli.bundles.add_bundle import Bundle
+
 MAX_REPEATED: Final = 64
 _REFERENCE: Final = re.compile(r"(?:Bearer )?\$\{[^{}]+\}")
 
@@ -29,6 +45,15 @@ _REFERENCE: Final = re.compile(r"(?:Bearer )?\$\{[^{}]+\}")
 def absolute(path: str) -> str:
     """A path as it is from everywhere."""
     return os.path.abspath(os.path.expanduser(path))
+
+
+def check(slot: Slot, asked: Asked, text: str) -> str:
+    """An answer that will do, in the form in which it is used; a file or folder must be there. Raises: ValueError."""
+    found, kind = check_answer(slot, asked, text, absolute), asked.input.format
+    is_there = {"file": os.path.isfile, "directory": os.path.isdir}.get(kind)
+    if is_there is not None and not is_reference(found) and not is_there(found):
+        raise ValueError(f"there is no {'folder' if kind == 'directory' else 'file'} {found}")
+    return found
 
 
 def read_inputs(pairs: Sequence[str], way: Way) -> dict[str, list[str]]:
@@ -46,7 +71,7 @@ def read_inputs(pairs: Sequence[str], way: Way) -> dict[str, list[str]]:
         if key in found and not slot.repeated:
             raise UsageError(f"--input {key}: it has a value already")
         try:
-            found.setdefault(key, []).append(check_answer(slot, asked, text, absolute))
+            found.setdefault(key, []).append(check(slot, asked, text))
         except ValueError as error:
             raise UsageError(f"--input {key}: {error}") from None
     return found
@@ -62,20 +87,22 @@ def answers(
     said = read_inputs(options.input, way)
     values = dict(known)
     asks = options.output.is_attended() and not options.yes
+    asks_all = getattr(options, "ask", False)
     for slot, asked in all_asked(way.slots):
         default = default_of(slot, asked, absolute)
         texts = said.get(asked.key, [])
         if not texts and asked.key in values:
             continue
-        if not texts and asks and (asked.required or not (default or asked.key in asked_before)):
+        if not texts and asks and (asked.required or asks_all or not (default or asked.key in asked_before)):
             texts = _ask(slot, asked, default)
         if texts:
             values[asked.key] = tuple(_keep(text, asked, server, new) for text in texts)
         elif default:
-            values[asked.key] = (Piece(default),)
-            if _is_path(slot, asked, default) and not os.path.lexists(default):
-                text = f"{default} is what the publisher offers, and nothing is there"
-                options.output.warn(f"{asked.key}: {text}; --input {asked.key}=PATH names something of yours")
+            values[asked.key] = tuple(map(Piece, asked.defaults or (default,)))
+            for piece in values[asked.key]:
+                if _is_path(slot, asked, piece.text) and not os.path.lexists(piece.text):
+                    text = f"{piece.text} is what the publisher offers, and nothing is there"
+                    options.output.warn(f"{asked.key}: {text}; --input {asked.key}=PATH names something of yours")
     if lacking := missing(way.slots, values):
         keys = ", ".join(f"{asked.key}{_why(asked)}" for asked in lacking)
         raise UsageError(f"these have to be said: {keys}; pass --input KEY=VALUE for each")
@@ -85,7 +112,7 @@ def answers(
 def _is_path(slot: Slot, asked: Asked, default: str) -> bool:
     """True if a default is a path, by its format or, of an argument, by its looks: few publishers say the format."""
     looks = slot.place == "argument" and default.startswith("/") and default.count("/") > 1
-    return asked.input.format == "filepath" or looks
+    return asked.input.format in PATHS or looks
 
 
 def _why(asked: Asked) -> str:
@@ -115,7 +142,7 @@ def _ask(slot: Slot, asked: Asked, default: str) -> list[str]:
         try:
             if not text:
                 raise ValueError("it has to be said")
-            found.append(check_answer(slot, asked, text, absolute))
+            found.append(check(slot, asked, text))
         except ValueError as error:
             failures += 1
             print(f"{asked.key}: {printable(str(error))}", file=sys.stderr)
@@ -164,24 +191,60 @@ def add_listed(options: Context, own: Mapping[str, Any]) -> None:
             todo = f"`hubd update {other}` takes the newest version, and --as NAME adds it once more"
             raise find_server.NotAdded(f'{name} is there already, as "{other}" ({source.version}): {todo}')
     way = find_server.choose_way(found, options)
-    for line in find_server.before_answers(found, way):
-        output.say(line)
-    if said := find_server.status_of(found):
-        output.warn(f"{name}: {said}")
+    source = RegistrySource(found.registry.name, name, server.version)
+    said = find_server.status_of(found)
+    with ExitStack() as stack:
+        bundle = None
+        if way.kind == "mcpb":
+            from hub.cli.bundles.add_bundle import open_listed, settings_of_bundle
+
+            bundle = stack.enter_context(open_listed(found.registry, way, id, output))
+            way = bundle.way
+        for line in find_server.before_answers(found, way):
+            output.say(line)
+        for line in bundle.told() if bundle is not None else ():
+            output.say(line)
+        if said:
+            output.warn(f"{name}: {said}")
+        make = partial(settings_of, found, way, source=source)
+        if bundle is not None:
+            make = partial(settings_of_bundle, way, bundle.folder, source=source)
+        add_chosen(options, own, Chosen(id, way, make, bundle), default=not said)
+
+
+class Chosen(Struct, frozen=True):
+    """A server that is to be added if somebody agrees."""
+
+    id: str
+    way: Way
+    make: Callable[[Answers], dict[str, Any]]
+    """Makes its settings of answers."""
+    bundle: "Bundle | None" = None
+    """Is unpacked before that."""
+
+
+def add_chosen(options: Context, own: Mapping[str, Any], chosen: Chosen, *, default: bool = True) -> None:
+    """Ask what a server needs, show what will be written, and add it if somebody agrees. `default`: the meaning of an
+    empty answer. Raises: as `add_listed`."""
+    output, id = options.output, chosen.id
     new = NewSecrets(SecretStore.open())
-    got = answers(way, options, id, new, {})
-    settings = settings_of(found, way, got, RegistrySource(found.registry.name, name, server.version))
+    got = answers(chosen.way, options, id, new, {})
+    settings = chosen.make(got)
     for setting, value in own.items():  # of tables both count
         below = settings.get(setting)
         settings[setting] = below | value if isinstance(below, dict) and isinstance(value, dict) else value
     for line in find_server.as_written(settings) if got else ():
         output.say(line)
-    if is_agreed(f'Add it as "{id}"?', options, default=not said):
-        output.set(source=settings["source"])
-        add_server(options.replace(name=id), settings, new)
+    if is_agreed(f'Add it as "{id}"?', options, default=default):
+        if "source" in settings:
+            output.set(source=settings["source"])
+        if chosen.bundle is None or options.dry_run:
+            return add_server(options.replace(name=id), settings, new)
+        with chosen.bundle.unpacked(id, options.config):
+            add_server(options.replace(name=id), settings, new)
 
 
-def settings_of(found: Found, way: Way, got: Answers, source: RegistrySource) -> dict[str, Any]:
+def settings_of(found: Found, way: Way, got: Answers, *, source: RegistrySource) -> dict[str, Any]:
     """The settings, if its address may be reached. Raises: NotAdded, RegistryFailed."""
     try:
         settings = entry(way, got, source)
