@@ -12,7 +12,7 @@ from msgspec import Raw, Struct
 from config.settings import UpstreamConfig
 from hub.link.call_interface import Caller, Operation, Tenant
 from hub.link.hub_errors import HubError
-from hub.wire.declarations import capabilities_for_upstream
+from hub.wire.capabilities import capabilities_for_upstream
 from hub.wire.jsonrpc import EMPTY, Reply, Result, detach, encode, peek_object, peek_str, raw
 from hub.wire.mcp import COMPLETED, HUB_STALE, RESOURCES_READ, RESULT_TYPE, Era, era_of
 from hub.wire.modern_metadata import read_freshness

@@ -21,9 +21,8 @@ from typing import Annotated, Any, Final, Literal
 from msgspec import Struct, field
 
 from config.name_globs import ALL
+from config.profile_settings import MAX_NAME_BUDGET, MIN_NAME_BUDGET, Pipeline, Profile
 from config.security_settings import (
-    MAX_NAME_BUDGET,
-    MIN_NAME_BUDGET,
     AccessConfig,
     ElicitationBudget,
     HiddenText,
@@ -31,7 +30,6 @@ from config.security_settings import (
     OAuthConfig,
     Pinning,
     PolicyConfig,
-    Profile,
     SamplingBudget,
     Sandbox,
     UpstreamOAuth,
@@ -181,6 +179,9 @@ class ServerSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     """`strict`: arguments that do not fit a tool's input schema are not sent (extra `schema`)."""
     validate_output: Annotated[Literal["off", "strict"], live(owner=True)] = "off"
     """`strict`: structured results that do not fit a tool's output schema are refused (extra `schema`)."""
+    large_results_bytes: Annotated[int, live(min=0, unit="bytes", zero="all passes whole", hints="max_result")] = 0
+    """Bytes of the text of a result above which it is cut; the rest is kept for an hour, for `hub__read_result`. 0: all
+    passes whole."""
     cache: Annotated[bool, live()] = True
     """Resources that were read from it may be cached (`[cache]`)."""
     trace_context: Annotated[bool, live()] = True
@@ -191,6 +192,17 @@ class ServerSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     arguments: Annotated[Literal["digest", "full"], live(owner=True)] = "digest"
     """What the audit log has of the arguments of its tools. `full`: all, up to 64 KiB, but for secrets of the
     configuration."""
+
+
+class AccountSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One of several accounts at a server: what it has beside what the server's table says for all."""
+
+    env: Annotated[dict[str, Secret], reconnect(expanded=True, hints="environment envs environ")] = {}
+    """Variables for its own process."""
+    headers: Annotated[dict[str, Secret], reconnect(expanded=True, hints="http_headers httpHeaders")] = {}
+    """Sent with each of its requests."""
+    oauth: Annotated[UpstreamOAuth, reconnect()] = UpstreamOAuth()
+    """Signing in for it, where that differs from the server's."""
 
 
 class UpstreamConfig(ServerSettings, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -210,6 +222,11 @@ class UpstreamConfig(ServerSettings, frozen=True, forbid_unknown_fields=True, kw
     """Sent with each request to `url`."""
     oauth: Annotated[UpstreamOAuth, reconnect(needs="url")] = UpstreamOAuth()
     """Signing in at `url` by OAuth, where that differs from what the server says of itself."""
+    account: Annotated[str, reconnect(identity="session")] = "shared"
+    """Whose account is used. `shared`: the owner's, by all; `each`: every principal's own, signed in or with secrets of
+    their own; where there are `accounts`, and in a project's file above all: the name of the one."""
+    accounts: Annotated[dict[str, AccountSettings], reconnect(owner=True)] = {}
+    """Several accounts there by name, such as "work" and "private"; the first serves where nothing else is said."""
     prefix: Annotated[str | None, live(owner=True)] = None
     """Server id in visible names, the table's name unless said; "": bare names (one upstream only)."""
     aliases: Annotated[tuple[str, ...], live()] = ()
@@ -253,6 +270,11 @@ class UpstreamConfig(ServerSettings, frozen=True, forbid_unknown_fields=True, kw
     source: Annotated[str, live(mask="never", pattern=r"[a-z][a-z0-9-]*:[^ ]+/[^ ]+@[^ ]+$|$")] = ""
     """The entry of a registry that it was made of, `REGISTRY:NAME@VERSION`, as `hubd add` wrote it; `hubd outdated` and
     `hubd update` go by it."""
+
+    @property
+    def is_each(self) -> bool:
+        """True if every principal uses an account of their own."""
+        return "each" in (self.account, self.oauth.account)
 
     @property
     def checked_schemas(self) -> tuple[str, ...]:
@@ -487,6 +509,8 @@ class HubConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Registries of servers by name, asked by `hubd search` and `hubd add` in this order, before the official one."""
     profiles: Annotated[dict[str, Profile], live(hints="profile views")] = field(default_factory=dict)
     """The part of all servers that some hosts are shown, by the name of the profile."""
+    pipelines: Annotated[dict[str, Pipeline], live(hints="pipeline")] = field(default_factory=dict)
+    """Tools made of several calls; each is listed as `hub__NAME`."""
     include: Annotated[tuple[str, ...], Setting(reload=None)] = ()
     """Further files, as paths or globs relative to this file; TOML or JSON, upstreams only."""
     upstreams: Annotated[

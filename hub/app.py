@@ -23,7 +23,7 @@ from config.setting_declarations import secrets_of
 from config.settings import HubConfig, UpstreamConfig
 from hub.bridge.era_bridge import EraBridge
 from hub.bridge.parking.parking import PARK, ParkedCalls
-from hub.bridge.request_state import ASK, RequestStates
+from hub.bridge.sealed_request_state import ASK, RequestStates
 from hub.bridge.tasks.task_bridge import Tasks
 from hub.bridge.url_elicitation import FindGuide
 from hub.calls.host_exchange import ProgressUpkeep
@@ -40,8 +40,8 @@ from hub.link.fault_isolation import keep_going
 from hub.link.memory_budget import Budget
 from hub.link.sealing import Sealer
 from hub.linux.boot_clock import NO_BOOT_CLOCK, BootClock
+from hub.projects.find_project_of_host import TrustedProjects
 from hub.projects.projects import Projects
-from hub.projects.workplaces import TrustedProjects
 from hub.routing.list_updates import ListUpdates
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.log_levels import LogLevels
@@ -58,8 +58,8 @@ from hub.telemetry.tracing import Tracing
 from hub.telemetry.upstream_counts import UpstreamCounts
 from hub.wire.mcp import HUBD_VERSION
 from upstreams.inventory.last_known_lists import LastKnown
+from upstreams.read_secret_references import read_references
 from upstreams.redact import CommonSecrets
-from upstreams.reference_values import read_references
 from upstreams.session_contract import NO_CREDENTIALS, CredentialSource
 from upstreams.sessions.session_opener import RunSession
 from upstreams.supervisor import Supervisor, Upstreams
@@ -131,10 +131,12 @@ class Hub:
         note = self.audit.note
         self.judge = self.hosts.judge = Judge(trio.current_time, note)
         folder = PinFolder(pins, memory)
-        self.pins = Pins(folder, config.policy, upstreams, lambda name: self.live.changed(name), WALL, note)
+        self.pins = Pins(folder, config.policy, upstreams.servers, lambda name: self.live.changed(name), WALL, note)
         rules = rules_of(config, left_out)
-        shown_servers = ShownServers(upstreams, rules, claims, sealer, memory.save_soon, review=self.pins.review)
-        self.live = LiveCatalog(shown_servers, self.judge)
+        shown_servers = ShownServers(
+            upstreams.servers, rules, claims, sealer, memory.save_soon, review=self.pins.review
+        )
+        self.live = LiveCatalog(shown_servers, self.judge, upstreams)
         self.counts = UpstreamCounts()
         self.supervisor = Supervisor(
             memory,
@@ -209,7 +211,7 @@ class Hub:
                 if await self.tracing.prepare(self.config.tracing):
                     self.router.adjust(self.servers.configs, self.config.hooks)
                 await nursery.start(self.tracing.run)
-                await nursery.start(self.supervisor.run, self.config.upstreams)
+                await nursery.start(self.supervisor.run, self.servers.configs)
                 await nursery.start(self.bridge.run)
                 if self.projects is not None:
                     await nursery.start(self.projects.run)
@@ -263,7 +265,7 @@ class Hub:
     def visit_done(self, upstream: str, visit: str) -> None:
         """The sign-in of `visit` is done: calls that wait for it go on, and the hosts that were sent there, no others,
         are told. Nothing, if there is no such upstream any more."""
-        if (found := self.supervisor.upstreams.get(upstream)) is not None:
+        if (found := self.supervisor.upstreams.find(upstream)) is not None:
             found.elicitations.on_complete(visit)
 
     def _note_question(self, upstream: str, method: str, is_refused: bool) -> None:

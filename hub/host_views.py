@@ -10,7 +10,7 @@ from dataclasses import InitVar, dataclass
 
 import trio
 
-from config.security_settings import Profile
+from config.profile_settings import Profile
 from hub.catalog.catalog import Catalog
 from hub.catalog.profiles.profile_choice import ProfileChoice
 from hub.catalog.profiles.search_modes import SearchModes

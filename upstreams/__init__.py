@@ -8,7 +8,7 @@
     inventory            what it lists                               subscriptions   what a session is subscribed to
     questions            what it asks, attributed to calls           journal         what it wrote, what became of it
     status_facts         what commands show of it                    retry_pauses    when to try again, or give up
-    reference_values     values such as ${secret:NAME}               redact          masks secrets in what it says
+    read_secret_references  values such as ${secret:NAME}            redact          masks secrets in what it says
     oauth                signing in: which authorization server, tokens, renewal    fetch   guarded requests to the web
     cold_start           turns and time for servers that a package runner installs first
     demo                 our own MCP server, served without a configuration

@@ -16,7 +16,7 @@ import trio
 
 from hub.link import hub_errors
 from hub.link.log_context import SUBJECT, UpstreamSubject
-from hub.wire.declarations import EXPERIMENTAL, HubChain, join_chains, read_chain
+from hub.wire.hub_chains import EXPERIMENTAL, HubChain, join_chains, read_chain
 from hub.wire.mcp import Kind
 from upstreams.cold_start.start_gate import StartGate
 from upstreams.inventory.read_lists import Listing

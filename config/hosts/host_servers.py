@@ -23,7 +23,7 @@ from config.loading.translate_host_entry import SPELLINGS
 from config.loading.translate_host_file import FieldTable, is_hub, servers
 from config.loading.variables import Missing, Unresolved, Variables
 from config.name_globs import ALL
-from config.references import map_leaves, texts_in
+from config.secret_references import map_leaves, texts_in
 from config.server_names import is_reserved, is_server_id, short_id
 from config.settings import HubConfig
 

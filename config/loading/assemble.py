@@ -21,7 +21,8 @@ from config.loading.convert_to_structs import UPSTREAM, convert, convert_known, 
 from config.loading.gather import ConfigFiles, Gathered, gather
 from config.loading.one_file import resolve_settings, resolve_table
 from config.loading.precedence import Origin, Stack, makes_sense, stacks
-from config.references import with_given
+from config.loading.split_accounts import problems_of_chosen_accounts
+from config.secret_references import with_given
 from config.setting_declarations import declarations, reveal
 from config.settings import HubConfig, ServerSettings, UpstreamConfig
 
@@ -130,6 +131,8 @@ def assemble(gathered: Gathered) -> tuple[HubConfig, dict[Keys, Origin]]:
     for name, stack in found.items():
         origins |= origins_of(name, stack)
     if main is not None:
+        for problem in problems_of_chosen_accounts(config.profiles, upstreams):
+            main.findings.wrong(problem.keys, str(problem))
         warnings = warnings_of_profiles(config.profiles, upstreams)
         for warning in (*warnings, *warnings_of_policy(config, upstreams)):
             main.findings.warn(warning.keys, str(warning))

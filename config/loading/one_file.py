@@ -23,8 +23,8 @@ from config.loading.convert_to_structs import HUB
 from config.loading.document import parse
 from config.loading.translate_host_file import SUFFIXES, FieldTable, is_dialect, refuse_crowd, servers
 from config.loading.variables import NO_NUL, Missing, Unresolved, Variables
-from config.references import NUL, blank_references, map_leaves, references_in
 from config.safe_reading import Content, decode_content, fetch, refuse_large
+from config.secret_references import NUL, blank_references, map_leaves, references_in
 from config.setting_declarations import Declaration, declarations
 from config.settings import HubConfig, UpstreamConfig
 

@@ -11,7 +11,7 @@ from msgspec import Struct, structs
 
 from config.diagnostics import Findings, Keys, Problem
 from config.name_globs import problem_of
-from config.references import map_leaves
+from config.secret_references import map_leaves
 from config.server_names import fold
 from config.setting_declarations import declarations
 from config.settings import UpstreamConfig

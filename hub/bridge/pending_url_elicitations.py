@@ -5,7 +5,7 @@ from typing import Final
 from hub.link.bounded_dict import BoundedDict
 from hub.link.call_interface import Caller
 from hub.link.elicitation_ends import MAX_ID_CHARS
-from hub.wire.declarations import URL, elicitation_modes
+from hub.wire.capabilities import URL, elicitation_modes
 from hub.wire.jsonrpc import peek_str
 from hub.wire.mcp import ELICIT, L4
 from hub.wire.questions.askable_questions import Question, mode_of

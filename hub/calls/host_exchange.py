@@ -7,7 +7,7 @@ Questions from upstreams (sampling, elicitation, roots) come here too, and go to
 its host can be asked while it waits; else they are refused, so that upstreams go on without.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from math import inf
 from time import perf_counter
 from typing import Final, Protocol
@@ -15,9 +15,9 @@ from typing import Final, Protocol
 import trio
 from msgspec import Raw, structs
 
-from hub.calls.dropped import DROPPED
+from hub.calls.count_dropped_messages import DROPPED
 from hub.catalog.view_names import EVERYTHING, View
-from hub.link.call_interface import Caller, RunningCall
+from hub.link.call_interface import Caller, HearQuestion, RunningCall
 from hub.link.rate_limits import TokenBucket
 from hub.net.request_and_response import Ends
 from hub.wire import mcp
@@ -91,10 +91,6 @@ class RunnablePassage(RunningCall, Protocol):
         """Carry it out. Raises HubError: there is no answer."""
 
 
-HearQuestion = Callable[[Question, float, Reply | None], None]
-"""Gets a question that a host was asked, how long that took, and the answer; None: it was withdrawn."""
-
-
 class HostExchange:
     """One running request of one host. Satisfies `hub.link.call_interface.Exchange`.
 
@@ -106,7 +102,6 @@ class HostExchange:
     __slots__ = (
         "_allowed",
         "_has_asked",
-        "_hear_question",
         "_held",
         "_last_progress",
         "_refuse_answer",
@@ -116,6 +111,7 @@ class HostExchange:
         "caller",
         "find_ends",
         "headers",
+        "hear_question",
         "host",
         "is_cached",
         "is_operation",
@@ -129,6 +125,7 @@ class HostExchange:
         "view",
         "wants_progress",
     )
+    is_step = False
 
     def __init__(
         self,
@@ -170,9 +167,19 @@ class HostExchange:
         self._allowed = TokenBucket(PROGRESS_PER_S, PROGRESS_PER_S) if progress_token is not None else None
         self.reported_at = 0.0
         self._has_asked = False
-        self._hear_question: HearQuestion | None = None
+        self.hear_question: HearQuestion | None = None
         self._session: HostSession | None = None
         """Session of the host, once the request is over."""
+
+    @property
+    def profile(self) -> str:
+        """The profile of its host; "": none."""
+        return self.view.profile
+
+    @property
+    def is_inserted(self) -> bool:
+        """True if its result is not for its host, but for what another call of it sends."""
+        return False
 
     def wait_for_tasks(self) -> None:
         """Have the host wait for a result that comes later, though it knows tasks."""
@@ -232,7 +239,7 @@ class HostExchange:
 
     def follow_questions(self, hear: HearQuestion | None) -> None:
         """Tell `hear` of questions that its host was asked; None: nobody."""
-        self._hear_question = hear
+        self.hear_question = hear
 
     def close(self) -> None:
         """The request is about to be answered, or was cancelled: nothing can be asked on its stream any more."""
@@ -264,17 +271,9 @@ class HostExchange:
 
     async def ask(self, question: Question) -> Reply:
         """Put a question to the host, if it can be asked; when the request is over, for its roots only."""
-        if self.host is not None:
+        if (host := self.host) is not None:
             self._has_asked = True
-            began, reply = perf_counter(), None
-            self.answered_at = self.answered_at or began
-            try:
-                reply = self._refuse_answer(question) or await self.host.ask(question, self._say)
-                reply = self._refuse_answer(question) or reply
-                return reply
-            finally:
-                if self._hear_question is not None:
-                    self._hear_question(question, perf_counter() - began, reply)
+            return await self.pass_on(question, lambda asked: host.ask(asked, self._say))
         if self._session is None:
             if self.caller.era is Era.MODERN:
                 self.lacking = with_missing(self.lacking, question, self.caller.capabilities)
@@ -283,6 +282,18 @@ class HostExchange:
         if question.method != mcp.LIST_ROOTS:  # for those it may be asked at any time
             return Failure(mcp.INVALID_PARAMS, f"The call that this {question.method} belongs to is over")
         return await self._session.ask(question, self._tell)
+
+    async def pass_on(self, question: Question, ask: Callable[[Question], Awaitable[Reply]]) -> Reply:
+        """Put a question by `ask`, as far as answers may go to the upstream; whoever follows questions is told."""
+        began, reply = perf_counter(), None
+        self.answered_at = self.answered_at or began
+        try:
+            reply = self._refuse_answer(question) or await ask(question)
+            reply = self._refuse_answer(question) or reply
+            return reply
+        finally:
+            if self.hear_question is not None:
+                self.hear_question(question, perf_counter() - began, reply)
 
     def _say(self, message: bytes, *, vital: bool = False) -> bool | None:
         """A `send` unique to this request, so that questions can be withdrawn by it."""

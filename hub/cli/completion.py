@@ -219,6 +219,7 @@ OF_COMMANDS: Final[Mapping[str, Callable[[Ask], Found]]] = {
     "logs": lambda ask: chain(_servers(ask), [("hub", "the hub's own log")]),
     "calls": lambda ask: chain(_servers(ask), _tools(ask)),
     "profile remove": _profiles,
+    "profile entry": lambda ask: chain(_profiles(ask), _hosts()),
 }
 """The values of what commands are about."""
 

@@ -20,7 +20,8 @@ from msgspec import UNSET, Raw, convert, structs
 from cache.cache_entry import DropCause
 from cache.statistics import CacheStatistics
 from config.name_globs import ALL
-from config.security_settings import DEFAULT_PROFILE
+from config.profile_settings import DEFAULT_PROFILE
+from config.server_names import server_of
 from config.show.server_environment import ShownEnvironment, show_environment
 from hub.app import OPEN_DOOR, Hub
 from hub.calls.host_exchange import HostExchange, tell_nobody
@@ -41,7 +42,7 @@ from hub.link.call_interface import OWNER, Caller, Identity
 from hub.link.hub_errors import UpstreamUnavailable
 from hub.link.sync_primitives import take_turns
 from hub.routing.tool_usage import RECENT_DAYS, RecentUse
-from hub.telemetry.figures import sum_calls
+from hub.telemetry.describe_calls import sum_calls
 from hub.wire.jsonrpc import Request, Result, own_items, raw
 from hub.wire.mcp import HUBD_VERSION, L4, LIST_METHOD, Kind
 from upstreams.journal.journal import Follower, Journal, merge_tails
@@ -320,10 +321,11 @@ class DaemonApi:
         return self._hub.live.of(view.base)
 
     async def restart(self, name: str) -> None:
-        """Restart an upstream, without waiting for it.
+        """Restart an upstream, with further accounts there, without waiting for it.
         Raises: UpstreamUnavailable, if no upstream of this name can be started."""
         try:
-            self._hub.supervisor.restart(name)
+            for each in [name, *(each for each in self._hub.supervisor.upstreams if server_of(each) == name != each)]:
+                self._hub.supervisor.restart(each)
         except KeyError:
             raise self._unknown(name) from None
         log.info("%s restarted by command", name)

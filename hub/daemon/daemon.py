@@ -28,6 +28,7 @@ from hub.app import WALL, Hub
 from hub.control.server import serve_control
 from hub.daemon import systemd
 from hub.daemon.api import DaemonApi
+from hub.daemon.assemble_sign_ins import SignInParts
 from hub.daemon.banner import announce
 from hub.daemon.bind_http import CannotListen
 from hub.daemon.bind_unix import await_removal
@@ -43,7 +44,6 @@ from hub.daemon.loop_stalls import LoopWatchdog
 from hub.daemon.metrics.page import MetricsPage
 from hub.daemon.process_memory import calm_collector, keep_trim
 from hub.daemon.reload import Reloader
-from hub.daemon.sign_in_parts import SignInParts
 from hub.daemon.sign_in_requests import SignInRequests
 from hub.downstream.access.access import METRICS_PATH
 from hub.downstream.lines.server import LineServer

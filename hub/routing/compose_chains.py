@@ -3,7 +3,8 @@
     outer, once for each request of a host, and each owner of what it asks for
         Recorder      makes the record of an operation that is over, and counts it (`hub.telemetry`)
         ReceivedCalls  has it traced (`hub.telemetry.tracing`)
-        ContentRecorder  keeps arguments and results of servers where that is wanted (`hub.telemetry.call_contents`)
+        ContentRecorder  keeps arguments and results where that is wanted (`hub.telemetry.record_call_contents`)
+        CutResults    cuts long results of tools where that is wanted (`hub.routing.large_results`)
         Gate          lets pass what no rule denies (`hub.rules.policy`)
         PinGate       refuses what is held back, since it was not approved (`hub.rules.pins`)
         SchemaCheck   refuses arguments and results that do not fit a tool's schemas (`hub.rules.schema_validation`)
@@ -32,6 +33,8 @@ from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+import trio
+
 from cache.resource_cache import ResourceCache
 from config.loading.checks.upstream import HAS_SCHEMAS
 from config.security_settings import HookConfig
@@ -50,14 +53,15 @@ from hub.rules.audit.stage import AuditTrail
 from hub.rules.audit.writer import SIGN_IN, Audit
 from hub.rules.pins.pins import Pins
 from hub.rules.pins.refuse_unapproved import METHODS, PinGate
-from hub.telemetry.call_contents import ContentRecorder
 from hub.telemetry.count_sent_messages import MessageCount
+from hub.telemetry.record_call_contents import ContentRecorder
 from hub.telemetry.recorder import Recorder
 from hub.telemetry.tracing import Tracing
 from hub.wire import mcp
 from hub.wire.jsonrpc import Reply
 
 if TYPE_CHECKING:
+    from hub.routing.large_results import LargeResults
     from hub.rules.schema_validation import SchemaChecks
 
 OPERATIONS: Final = (mcp.TOOLS_CALL, mcp.PROMPTS_GET, mcp.RESOURCES_READ, mcp.COMPLETE)
@@ -114,6 +118,10 @@ class Chains:
         self.sent: dict[str, Stage] = {}
         self.contents = ContentRecorder()
         self._recorded: dict[str, Stage] = {}
+        self._cut: dict[str, Stage] = {}
+        self._live = live
+        self.results: LargeResults | None = None
+        """The results that are kept; None: none were ever cut."""
         self._pins = pins
         self._pin_gates: dict[str, Stage] = {}
         self._checked: dict[str, Stage] = {}
@@ -122,6 +130,7 @@ class Chains:
             Line(self.recorder, (*OPERATIONS, SIGN_IN)),
             *([] if tracing is None else [Line(tracing.received, OPERATIONS)]),
             Line(self._recorded, OPERATIONS),
+            Line(self._cut, (mcp.TOOLS_CALL,)),
             Line(self.gates),
             Line(self._pin_gates, METHODS),
             Line(self._checked, (mcp.TOOLS_CALL,)),
@@ -153,8 +162,9 @@ class Chains:
         self.limits.adjust(configs)
         if self._tracing is not None:
             self._tracing.adjust(configs, self.recorder.listeners, self.contents)
-        for stages in (self.gates, self._pin_gates, self._checked, self.hooks, self.asking, self.sent, self._recorded):
-            stages.clear()
+        stages = self.gates, self._pin_gates, self._checked, self.hooks, self.asking, self.sent, self._recorded
+        for each in (*stages, self._cut):
+            each.clear()
         self.contents.adjust(configs)
         self._recorded |= {name: self.contents for name, config in configs.items() if config.record}
         if self._trail is not None:
@@ -165,6 +175,7 @@ class Chains:
             gate = PinGate(self._pins, self._refuse)
             self._pin_gates |= {name: gate for name, config in configs.items() if self._pins.may_hold(config)}
         self._check_schemas(configs)
+        self._cut_results(configs)
         if hooks and self._load_hooks is not None and self._load_ask is not None:
             self.hooks |= dict.fromkeys(configs, self._load_hooks(hooks))
             self.asking |= dict.fromkeys(configs, self._load_ask())  # a hook may want a person to be asked
@@ -176,6 +187,16 @@ class Chains:
         `adjust` on."""
         self._load_ask, self._load_hooks = load_ask, load_hooks
 
+    def _cut_results(self, configs: Mapping[str, UpstreamConfig]) -> None:
+        profiles = self._live.servers.rules.profiles.values()
+        everywhere = any(profile.large_results_bytes for profile in profiles)
+        names = [name for name, config in configs.items() if everywhere or config.large_results_bytes]
+        if names:
+            from hub.routing.large_results import CutResults, LargeResults  # not above: few hubs cut any
+
+            self.results = self.results or LargeResults(trio.current_time)
+            self._cut |= dict.fromkeys(names, CutResults(self.results, self._live))
+
     def _check_schemas(self, configs: Mapping[str, UpstreamConfig]) -> None:
         wants = any(config.checked_schemas for config in configs.values())
         if self.checks is not None or wants:
@@ -186,7 +207,7 @@ class Chains:
     def _load_checks(self) -> "SchemaChecks":
         from hub.rules.schema_validation import SchemaChecks  # not above: few want it, and it loads an extra
 
-        self.checks = self.checks or SchemaChecks()
+        self.checks = self.checks or SchemaChecks(self._judge.note)
         return self.checks
 
     def check_arguments(self, intent: Intent) -> Operation:

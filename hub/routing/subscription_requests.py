@@ -25,7 +25,7 @@ from hub.routing.change_listeners import (
     read_filter,
 )
 from hub.routing.live_catalog import LiveCatalog
-from hub.wire.declarations import TASKS_NEEDED
+from hub.wire.capabilities import TASKS_NEEDED
 from hub.wire.errors_for_hosts import failure_for_host
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Request, peek_str
 from hub.wire.mcp import INVALID_PARAMS, METHOD_NOT_FOUND, MISSING_CAPABILITY, RESOURCES_READ, Era, Kind

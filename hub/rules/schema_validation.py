@@ -15,9 +15,11 @@ from config.settings import UpstreamConfig
 from hub.calls.chain import WAIT, Intent, Next, Stage, Wait
 from hub.link.call_interface import Interim, Operation
 from hub.link.hub_errors import Executed, InvalidArguments, UpstreamProtocolError
+from hub.rules.policy.judge import Note
 from hub.wire.jsonrpc import Reply, Result, peek_object, raw
-from hub.wire.mcp import Kind, ListEntry, Snapshot
+from hub.wire.mcp import Kind
 from hub.wire.printable import printable
+from hub.wire.upstream_snapshot import ListEntry, Snapshot
 from upstreams.inventory.compiled_schemas import ToolSchema, Uncheckable
 from upstreams.upstream import ManagedUpstream
 
@@ -28,9 +30,10 @@ _TRUE: Final = Raw(b"true")
 
 
 class SchemaChecks:
-    """The checks of a hub."""
+    """The checks of a hub. `note`: where refusals are noted."""
 
-    def __init__(self) -> None:
+    def __init__(self, note: Note) -> None:
+        self._note = note
         self.stages: dict[str, Stage] = {}
         """The stage of each upstream whose tools are checked, by its name."""
         self._known: dict[str, SchemaCheck] = {}
@@ -43,11 +46,11 @@ class SchemaChecks:
         self.stages.update((name, self._of(name)) for name, config in configs.items() if config.checked_schemas)
 
     def _of(self, name: str) -> "SchemaCheck":
-        return self._known.setdefault(name, SchemaCheck())
+        return self._known.setdefault(name, SchemaCheck(self._note))
 
     def check(self, intent: Intent) -> Operation:
         """The operation of an intent as it is to be sent, of any upstream. Raises InvalidArguments."""
-        return self._of(intent.target.upstream.name).check_arguments(intent)
+        return self._of(intent.target.upstream.name).refuse_misfits(intent)
 
     def find_unchecked(self, upstream: ManagedUpstream) -> tuple[str, ...]:
         """The tools of an upstream by whose schemas nothing can be checked, each with the reason."""
@@ -57,7 +60,8 @@ class SchemaChecks:
 class SchemaCheck(Stage):
     """Checks calls of the tools of one upstream."""
 
-    def __init__(self) -> None:
+    def __init__(self, note: Note) -> None:
+        self._note = note
         self._snapshot: Snapshot | None = None
         self._tools: dict[str, ListEntry] = {}
         self._compiled: dict[bytes, ToolSchema | str] = {}
@@ -77,11 +81,19 @@ class SchemaCheck(Stage):
 
     async def call(self, intent: Intent, next: Next) -> Reply:
         checked = intent.target.upstream.config.checked_schemas
-        operation = self.check_arguments(intent) if INPUT in checked else intent.operation
+        operation = self.refuse_misfits(intent) if INPUT in checked else intent.operation
         reply = await intent.send(next, operation, intent.exchange)
         if OUTPUT in checked and isinstance(reply, Result) and not isinstance(reply, Interim):
             self._check_result(intent, reply)
         return reply
+
+    def refuse_misfits(self, intent: Intent) -> Operation:
+        """As `check_arguments`; a refusal is written down."""
+        try:
+            return self.check_arguments(intent)
+        except InvalidArguments as error:
+            self._note("refuse", **intent.facts(), kind=error.kind)
+            raise
 
     def check_arguments(self, intent: Intent) -> Operation:
         """The operation as it is to be sent. Raises InvalidArguments."""

@@ -11,7 +11,8 @@ from msgspec import Raw, Struct
 
 from hub.calls.chain import Outcome
 from hub.link.call_interface import Identity, Interim
-from hub.link.hub_errors import Executed, HubError
+from hub.link.hub_errors import CallDenied, Executed, HubError
+from hub.wire.errors_for_hosts import Concealed
 from hub.wire.jsonrpc import Failure, Result, peek_object, peek_str
 from hub.wire.large_message_shortcuts import excerpt
 from hub.wire.mcp import RESULT_TYPE, TASK, URL_ELICITATION_REQUIRED
@@ -106,9 +107,11 @@ def sum_up(outcome: Outcome) -> Summary:
         if isinstance(outcome, Interim):
             is_task = peek_str(peek_object(outcome.value).get(RESULT_TYPE)) == TASK
             return Summary(size=size, is_task=True) if is_task else Summary(ASKED, size=size)
-        return Summary(TOOL_ERROR if _tells_error(outcome.value) else OK, size=size)
+        return Summary(TOOL_ERROR if tells_error(outcome.value) else OK, size=size)
     if isinstance(outcome, HubError):
         return Summary(outcome.kind, outcome.executed.value)
+    if isinstance(outcome, Concealed):
+        return Summary(CallDenied.kind, CallDenied.executed.value)
     if isinstance(outcome, Failure):
         return Summary(ASKED if outcome.code == URL_ELICITATION_REQUIRED else str(outcome.code))
     if outcome is None:
@@ -123,7 +126,8 @@ class _MayBeError(Struct):
 _decode_error: Final = msgspec.json.Decoder(_MayBeError).decode
 
 
-def _tells_error(value: Raw) -> bool:
+def tells_error(value: Raw) -> bool:
+    """True if a result says that it is an error."""
     if excerpt(value).find(ERROR) < 0:
         return False
     try:

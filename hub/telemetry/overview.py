@@ -31,7 +31,7 @@ from hub.link.call_interface import OWNER
 from hub.link.log_context import spell_ref
 from hub.telemetry import alert_rules
 from hub.telemetry.costs import Cost, sum_costs
-from hub.telemetry.figures import (
+from hub.telemetry.describe_calls import (
     MINUTE_S,
     OF_SECONDS,
     Configs,

@@ -1,7 +1,8 @@
 """The text format of Prometheus, version 0.0.4: families of series, written in pieces. Pure.
 
-A series is one set of labels: a number, or a histogram, which takes a line for each bound. Whoever writes the pieces
-may pause between them; within a series nothing that is counted changes.
+A series is one set of labels: a number, or a histogram, which takes a line for each bound and is told under one name
+and one set of labels only. Whoever writes the pieces may pause between them; within a series nothing that is counted
+changes.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -38,16 +39,25 @@ class Family(Struct, frozen=True):
     """The least bound that is written, of histograms."""
 
 
-def write(families: Iterable[Family]) -> Iterator[bytes]:
-    """The text of the families, in pieces of at most `SERIES` series each. A family without any is left out."""
+def write(families: Iterable[Family]) -> Iterator[tuple[list[bytes], int]]:
+    """The text of the families, in pieces of at most `SERIES` series each, and how many bytes of it were written anew.
+    A family without any series is left out."""
     for family in families:
-        series, name = iter(family.series), family.name
-        head = f"# HELP {name} {family.help}\n# TYPE {name} {family.kind}\n"
+        series = iter(family.series)
+        head = [f"# HELP {family.name} {family.help}\n# TYPE {family.name} {family.kind}\n".encode()]
         while some := [*islice(series, SERIES)]:
-            lines = [_write_series(family, _write_labels(labels), value) for labels, value in filter(None, some)]
-            if lines:
-                lines, head = [head, *lines], ""
-            yield "".join(lines).encode(errors="replace")
+            texts, fresh = list[bytes](), 0
+            for labels, value in filter(None, some):
+                text = value.text[1] if isinstance(value, Histogram) and value.text[0] == value.count else b""
+                if not text:
+                    text = _write_series(family, _write_labels(labels), value).encode(errors="replace")
+                    fresh += len(text)
+                    if isinstance(value, Histogram):
+                        value.text = value.count, text
+                texts.append(text)
+            if texts:
+                texts, head = head + texts, []
+            yield texts, fresh
 
 
 def _write_series(family: Family, labels: str, value: float | Histogram) -> str:

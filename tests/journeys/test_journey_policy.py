@@ -7,7 +7,8 @@ import trio
 import trio.testing
 from msgspec import structs
 
-from config.security_settings import ConditionalRule, PolicyConfig, Profile
+from config.profile_settings import Profile
+from config.security_settings import ConditionalRule, PolicyConfig
 from hub.link.call_interface import Identity
 from hub.wire.mcp import L4, MODERN
 from tests.journeys.pairs import Pair
@@ -55,7 +56,7 @@ def called(fake):
     return [call["params"]["name"] for each in fake.conversations for call in each.of("tools/call")]
 
 
-@pytest.mark.covers("POL-05", "POL-08")
+@pytest.mark.covers("POL-05", "POL-08", "OM-1")
 async def test_what_is_denied_does_not_exist(pair, autojump_clock):
     fakes = servers(pair)
     deny = ("notes__write", "prompt:*", "resource:note://secret", "resource:vault:*")
@@ -75,6 +76,14 @@ async def test_what_is_denied_does_not_exist(pair, autojump_clock):
             assert json.dumps(denied).replace(uri, "nobody://a") == json.dumps(unknown)
         assert (await host.error("prompts/get", {"name": "notes__summary"}))["code"] == -32602
         assert await host.call("notes__read")
+        recorder = house.hub.router.chains.recorder
+        *denied, allowed = recorder.ring
+    about = [(each.name, each.outcome, each.executed, each.upstream) for each in denied]
+    assert about == [(name, "denied", "no", "notes") for _, name, _ in refused]
+    assert (allowed.name, allowed.outcome) == ("notes__read", "")
+    assert not recorder.running
+    unknown = {method: each.count for (method, outcome, _), each in recorder.served.items() if outcome[:1] == "-"}
+    assert sum(unknown.values()) == 3, "what nobody has is counted by its method alone"
     assert refused == [
         ("refuse", "notes__write", "deny[0]"),
         ("refuse", "note://secret", "deny[2]"),

@@ -1,4 +1,4 @@
-"""Schemas of tools, compiled to check arguments and results: the only user of the extra `schema` (jsonschema-rs).
+"""Schemas of tools, compiled to check arguments and results, by the extra `schema` (jsonschema-rs).
 
 A schema is a stranger's: nothing is ever fetched for it, patterns take linear time, and what would take too long to
 check is not checked. Values are shown nowhere, since they may be secrets or long.
@@ -12,8 +12,9 @@ import msgspec
 from msgspec import Raw, structs
 
 from config.loading.checks.upstream import HAS_SCHEMAS
-from hub.wire.mcp import Kind, ListEntry
+from hub.wire.mcp import Kind
 from hub.wire.printable import printable
+from hub.wire.upstream_snapshot import ListEntry
 from upstreams.inventory.read_lists import Listing
 
 if TYPE_CHECKING:

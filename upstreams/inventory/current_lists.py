@@ -18,9 +18,11 @@ from msgspec import Raw, structs
 from config.loading.checks.addresses import is_loopback
 from config.settings import UpstreamConfig
 from hub.linux.boot_clock import current_time
-from hub.wire.declarations import ServerFacts, join_chains, with_chain
+from hub.wire.capabilities import ServerFacts
+from hub.wire.hub_chains import join_chains, with_chain
 from hub.wire.jsonrpc import EMPTY, peek_object
-from hub.wire.mcp import CAPABILITY, Era, Freshness, Kind, ListEntry, Snapshot, era_of
+from hub.wire.mcp import CAPABILITY, Era, Kind, era_of
+from hub.wire.upstream_snapshot import Freshness, ListEntry, Snapshot
 from upstreams.inventory.read_lists import Listing
 from upstreams.subscriptions.resource_subscription import InvalidationListener
 

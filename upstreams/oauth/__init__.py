@@ -1,6 +1,6 @@
 """Signing in at upstreams by OAuth: the hub as client of authorization servers, once for all hosts.
 
-`accounts`    all credentials of a hub
+`credentials_by_upstream`    all credentials of a hub
 `credential`  what sessions with one upstream show, and what becomes of a refusal; `credential_machine` (pure) below it:
               the token, when it is renewed, and what hosts are told; what all credentials share
 `renewal`     one renewal, among all processes, and the end of a sign-in; `obtain_token`: the ways to the next token
@@ -10,6 +10,6 @@
               answer means, and the grant that it makes; `id_tokens` (pure): who signed in
 `store`       what is kept, sealed; `model`: all that as facts
 
-A hub loads `accounts` and `credential` with the first upstream that has a URL, `renewal` and what is below it when one
-wants a token, or when there is a kept grant. The browser's side is `hub.sign_in`.
+A hub loads `credentials_by_upstream` and `credential` with the first upstream that has a URL, `renewal` and what is
+below it when one wants a token, or when there is a kept grant. The browser's side is `hub.sign_in`.
 """

@@ -20,7 +20,7 @@ from msgspec import Raw
 from config.settings import UpstreamConfig
 from hub.link.call_interface import Caller, Exchange, Tenant
 from hub.link.hub_errors import HubError, UpstreamProtocolError, UpstreamUnavailable, without_frames
-from hub.wire.declarations import covers, detach_all
+from hub.wire.capabilities import covers, detach_all
 from hub.wire.jsonrpc import Reply, Result, peek_object, raw
 from hub.wire.mcp import HUB_SESSION, Era
 from upstreams.cold_start.start_gate import StartGate

@@ -14,15 +14,16 @@ from functools import partial
 import trio
 from msgspec import Struct, structs
 
+from config.loading.split_accounts import whole_name
 from config.remembered_facts import Memory
 from config.settings import UpstreamConfig
 from hub.link.call_interface import OWNER, Caller, Exchange, Tenant
-from hub.link.hub_errors import HubError, UpstreamDenied, UpstreamUnauthorized, UpstreamUnavailable
+from hub.link.hub_errors import HubError, UpstreamDenied, UpstreamUnauthorized, UpstreamUnavailable, UpstreamUnresolved
 from hub.link.log_context import SUBJECT, UpstreamSubject
 from upstreams.cold_start.mend_npx_cache import BrokenNpxCache, forget_mending, mend
 from upstreams.cold_start.start_gate import StartGate
 from upstreams.cold_start.start_timeouts import GUARD_S, Start
-from upstreams.reference_values import ReferenceValues
+from upstreams.read_secret_references import ReferenceValues
 from upstreams.session_contract import (
     CredentialSource,
     Session,
@@ -181,15 +182,18 @@ class SessionOpener:
 
     async def _run_session(self, pooled: PooledSession, started: Callable[[Session], None]) -> None:
         parts, terms, configured = self._parts, pooled.terms, self.pool.config
-        await parts.values.read_once()
-        config = parts.values.fill(configured)
-        terms = structs.replace(terms, mask=parts.values.mask, mask_data=parts.values.mask.data)
-        if parts.values.renews_headers:
-            terms = structs.replace(terms, renewed_headers=parts.values.renew_headers)
-        if config.url is not None and (account := await self._account_of(pooled)) is not None:
-            credential = await parts.credentials.credential(self._name, config, account)
+        account = await self._account_of(pooled)
+        values = parts.values if account is None else parts.values.of(account)
+        await values.read_once()
+        config = values.fill(configured)
+        terms = structs.replace(terms, mask=values.mask, mask_data=values.mask.data)
+        if values.renews_headers:
+            terms = structs.replace(terms, renewed_headers=values.renew_headers)
+        pooled.account = account if values.are_own else None
+        if config.url is not None and account is not None:
+            credential = await parts.credentials.credential(whole_name(self._name, config), config, account)
             terms = structs.replace(terms, credential=credential)
-            pooled.account = None if credential is None else account
+            pooled.account = pooled.account if credential is None else account
         is_main = pooled not in self.pool.extra_sessions
         on_ended = parts.events.ended if is_main else partial(self.pool.session_ended, pooled)
         events = _Events(parts.events, pooled, on_ended)
@@ -207,12 +211,13 @@ class SessionOpener:
             raise await mend(self._name, configured, error, parts.memory) from None
 
     async def _account_of(self, pooled: PooledSession) -> str | None:
-        """The principal whose sign-in a session shows to its server; None: it shows none, since the one there is
-        belongs to the hub's owner, who does not share it."""
-        is_each = self.pool.config.oauth.account == "each"
+        """The principal whose sign-in or secrets a session shows to its server; None: it shows no sign-in, since the
+        one there is belongs to the hub's owner, who does not share it."""
+        config = self.pool.config
+        is_each = config.is_each
         principal = pooled.principal or (pooled.tenant.identity.principal if pooled.tenant else "")
-        if is_each and not principal and self.pool.config.across_principals:
-            return await self._parts.credentials.lister(self._name)
+        if is_each and not principal and config.across_principals and config.signs_in:
+            return await self._parts.credentials.lister(whole_name(self._name, config))
         principal = principal or OWNER
         if is_each:
             return principal
@@ -225,7 +230,7 @@ class SessionOpener:
             text = f"{self._name} could not be connected for this host {how}"
             return UpstreamUnavailable(text, upstream=self._name)
         text = f"{self._name} could not be connected for this host: {str(error).rstrip('.')}."
-        if self.pool.config.command is not None:
+        if self.pool.config.command is not None and not isinstance(error, UpstreamUnresolved):
             text += ' If it can run only once, set session_mode = "singleton" in its configuration.'
         kind: type[HubError] = UpstreamUnavailable
         if isinstance(error, UpstreamUnauthorized):
@@ -247,7 +252,8 @@ class SessionOpener:
         self._parts.values.mask.error(error)
         if not pooled.is_open:
             wants_sign_in = isinstance(error, UpstreamUnauthorized) and error.asks_person
-            if not (wants_sign_in and self.pool.config.signs_in_by_person):  # else nothing is asked of the server
+            wants_sign_in = wants_sign_in and self.pool.config.signs_in_by_person
+            if not (wants_sign_in or isinstance(error, UpstreamUnresolved)):  # else nothing is asked of the server
                 self._pacing.failed(str(error))
             self.refused_with = error
             self._note(self._severity, f"no further session could be opened: {error}")

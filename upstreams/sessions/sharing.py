@@ -7,7 +7,7 @@ from typing import Final
 from msgspec import Raw
 
 from config.settings import UpstreamConfig
-from hub.wire.declarations import capabilities_of_session, capabilities_of_shared_session
+from hub.wire.capabilities import capabilities_of_session, capabilities_of_shared_session
 from hub.wire.jsonrpc import EMPTY, peek_object, raw
 from hub.wire.mcp import Era
 from upstreams.session_contract import SessionTerms

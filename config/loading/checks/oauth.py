@@ -10,7 +10,7 @@ from config.diagnostics import Problem
 from config.loading.checks.addresses import split_plain
 from config.loading.checks.http_access import SCOPE
 from config.name_globs import problem_of
-from config.references import NUL
+from config.secret_references import NUL
 from config.security_settings import OWN_PARAMETERS, OAuthConfig, UpstreamOAuth
 from config.settings import LOOPBACK, ReplicaConfig, UpstreamConfig
 

@@ -12,8 +12,9 @@ from config.loading.checks.addresses import is_plain, split_url
 from config.loading.checks.oauth import problems_of_oauth
 from config.loading.checks.rules import problems_of_rules_of_server
 from config.loading.checks.server_and_tool_names import problems_of_renames
+from config.loading.split_accounts import OWN, problems_of_accounts, split_accounts
 from config.name_globs import problem_of
-from config.references import NUL, blank_references, references_in
+from config.secret_references import NUL, blank_references, references_in, references_of
 from config.security_settings import Sandbox
 from config.setting_declarations import declarations, leaves_of, problems_of_bounds, texts_of
 from config.settings import UpstreamConfig
@@ -42,6 +43,7 @@ def problems_of_upstream(upstream: UpstreamConfig) -> Iterator[Problem]:
     elif upstream.url is not None:
         yield from _check_url(upstream, upstream.url)
         yield from problems_of_oauth(upstream)
+    yield from problems_of_accounts(upstream)
     yield from _check_sharing(upstream)
     if why := problem_of(upstream.tools):
         yield Problem("tools", why)
@@ -53,6 +55,17 @@ def problems_of_upstream(upstream: UpstreamConfig) -> Iterator[Problem]:
             yield Problem(name, f'"strict" {needs_extra("schema")}')
     yield from problems_of_renames(upstream)
     yield from problems_of_bounds(upstream)
+    if upstream.accounts:
+        yield from _check_accounts(upstream)
+
+
+def _check_accounts(upstream: UpstreamConfig) -> Iterator[Problem]:
+    """Problems of what accounts have of their own."""
+    for config in split_accounts({"": upstream}).values():
+        for problem in problems_of_upstream(config):
+            own = getattr(upstream.accounts[config.account], problem.keys[0], None) if problem.keys else None
+            if problem.keys[:1] and problem.keys[0] in OWN and own:
+                yield problem.below("accounts", config.account)
 
 
 def warnings_of_upstream(upstream: UpstreamConfig) -> Iterator[Problem]:
@@ -61,6 +74,8 @@ def warnings_of_upstream(upstream: UpstreamConfig) -> Iterator[Problem]:
     if rest and "/" not in program and not upstream.disabled:
         text = f'is started as one program whose name holds spaces; if these are arguments, write command = "{program}"'
         yield Problem("command", f"{text} and args = [...]")
+    if upstream.account == "each" and not (upstream.url or any(r.kind == "secret" for r in references_of(upstream))):
+        yield Problem("account", '"each" has no effect: no setting holds a ${secret:NAME} that would be of each one')
     if upstream.speaks_websocket and not upstream.disabled and _has_secret(upstream.url or ""):
         text = "seems to hold a secret after the `?`, which proxies and servers write into their logs;"
         yield Problem("url", f"{text} send it in `headers` as Authorization if the server takes it there")

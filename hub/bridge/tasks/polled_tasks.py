@@ -14,8 +14,9 @@ import msgspec
 import trio
 from msgspec import Raw
 
+from config.server_names import server_of
 from hub.bridge.input_rounds import InputRefused, capabilities_offered, input_requests, read_questions
-from hub.bridge.request_state import RequestStates, answers_of
+from hub.bridge.sealed_request_state import RequestStates, answers_of
 from hub.bridge.tasks import translate_tasks
 from hub.bridge.tasks.client import SilentExchange, TaskClient, TaskQuestions, is_unknown
 from hub.bridge.tasks.translate_tasks import TERMINAL, Task, TaskTicket
@@ -25,7 +26,7 @@ from hub.link.fault_isolation import run_isolated
 from hub.link.hub_errors import HubError
 from hub.link.sealing import InvalidSeal
 from hub.wire import mcp
-from hub.wire.declarations import TASKS_NEEDED
+from hub.wire.capabilities import TASKS_NEEDED
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Request, Result, open_object, peek_str, raw
 from hub.wire.mcp import Era, era_of
 from hub.wire.questions.askable_questions import QuestionRefusal
@@ -59,6 +60,10 @@ class TaskDoors(Protocol):
 
     def check_answers(self, ticket: TaskTicket, viewer: Viewer) -> None:
         """Raises CallDenied: the task of a ticket may have no answers of this host, by the rules of now."""
+
+    def note_denial(self, ticket: TaskTicket, viewer: Viewer, method: str) -> None:
+        """Write down that a host asks for `method` of the task of a ticket, whose tool is left out for it, if rules do
+        that."""
 
     def may_follow(self, ticket: TaskTicket, viewer: Viewer) -> bool:
         """True if a host may hear of the task of a ticket, by the stages of now."""
@@ -131,7 +136,9 @@ class TaskHandles:
             return Failure(mcp.MISSING_CAPABILITY, text, TASKS_NEEDED)
         if (id := peek_str(request.params.get("taskId"))) is None:
             return Failure(mcp.INVALID_PARAMS, f"{method} needs a taskId")
-        if (ticket := self._open(id, viewer)) is None:
+        if (ticket := self._open(id, viewer)) is None or not self._is_shown(ticket, viewer):
+            if ticket is not None and method != mcp.TASKS_GET:  # which is asked for every few seconds
+                self._doors.note_denial(ticket, viewer, method)
             return UNKNOWN
         if self.states.is_elsewhere(ticket.run):
             return ELSEWHERE
@@ -186,9 +193,12 @@ class TaskHandles:
         if (ticket := self._read(id)) is None or ticket.principal != viewer.caller.identity.principal:
             return None
         upstream, view = self.upstreams.get(ticket.upstream), viewer.view
-        is_valid = upstream is not None and upstream.config.tasks != "off" and view.server in ("", ticket.upstream)
-        # what is left out for a host has no tasks either
-        return ticket if is_valid and self.shows(view, ticket.upstream, ticket.tool) else None
+        is_here = view.server in ("", server_of(ticket.upstream))
+        return ticket if upstream is not None and upstream.config.tasks != "off" and is_here else None
+
+    def _is_shown(self, ticket: TaskTicket, viewer: Viewer) -> bool:
+        """False: its tool is left out for this host, so it has no tasks of that either."""
+        return self.shows(viewer.view, ticket.upstream, ticket.tool)
 
     def run_of(self, id: str) -> str:
         """The run that alone knows the task `id`; "": any does, or there is none."""
@@ -257,7 +267,9 @@ class TaskHandles:
     def _follow(self, id: str, stream: TaskListener) -> TaskTicket | None:
         """Open the ticket in `id`; None: the host of a stream may not hear of its task now."""
         ticket = self._open(id, stream)
-        return ticket if ticket is not None and self._doors.may_follow(ticket, stream) else None
+        if ticket is None or not self._is_shown(ticket, stream):
+            return None
+        return ticket if self._doors.may_follow(ticket, stream) else None
 
     def unlisten(self, stream: TaskListener) -> None:
         """Stop notifying a stream."""

@@ -20,8 +20,8 @@ from config.diagnostics import Problem, dot_keys
 from config.hosts.host_servers import identities
 from config.hosts.unwrap_proxies import bare, package_of, python_tool
 from config.loading.document import parse
-from config.references import NUL
 from config.safe_reading import fetch
+from config.secret_references import NUL
 from config.secrets.detection import secrets_in
 from config.settings import HubConfig, words_of_flow
 from hub.cli.checks.findings import Finding, Restrict, WriteCommand, join_few, readable_by_others

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from config.diagnostics import ConfigError, Diagnostic
-from config.editing.draft import UNUSABLE, Draft, FileChange
+from config.editing.draft_across_files import UNUSABLE, Draft, FileChange
 from config.hub_paths import backup_dir
 from hub.cli.await_server_starts import ServerOutcome, say_outcomes, watch
 from hub.cli.context import Output, client, now

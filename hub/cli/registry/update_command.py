@@ -8,7 +8,7 @@ from difflib import SequenceMatcher
 from typing import Any
 from urllib.parse import urlsplit
 
-from config.editing.draft import Draft
+from config.editing.draft_across_files import Draft
 from config.hosts.secret_literals import NewSecrets
 from config.registry.entry_of_answers import Answers, answers_in, check_answer
 from config.registry.places_to_fill import Asked, Piece, all_asked

@@ -6,7 +6,7 @@ tickets         what signs a browser in, and the keys of pages that are signed i
 routes          static files, signing in, and what pages ask for
 actions         what may be done: a golden list
 details         one server, one call, the configuration
-inbox           what waits for a decision
+inbox_items_and_decisions  what waits for a decision, shown and decided
 feed            what happens, told to pages that are open
 overview        the hub as a whole, of which the feed tells what has changed
 messages        what pages are told, as JSON (pure)

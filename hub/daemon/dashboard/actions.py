@@ -14,11 +14,11 @@ import trio
 
 from config.atomic_writes import lock_edits
 from config.diagnostics import ConfigError
-from config.editing.draft import UNUSABLE, Draft
+from config.editing.draft_across_files import UNUSABLE, Draft
 from config.hub_paths import backup_dir, state_dir
 from hub.app import WALL
 from hub.daemon.dashboard.dependencies import Parts
-from hub.daemon.dashboard.inbox import Inbox
+from hub.daemon.dashboard.inbox_items_and_decisions import Inbox
 from hub.daemon.dashboard.messages import Said
 
 Action = Callable[..., Awaitable[Said]]

@@ -16,7 +16,7 @@ from hub.daemon.dashboard.dependencies import Parts
 from hub.link.hub_errors import UpstreamUnavailable
 from hub.routing.tool_usage import RecentUse
 from hub.rules.fingerprints import key_of
-from hub.telemetry.figures import count_failures, percentiles
+from hub.telemetry.describe_calls import count_failures, percentiles
 from hub.wire.mcp import PROMPTS_GET, TOOLS_CALL, Kind
 
 MAX_ENTRIES: Final = 2_000

@@ -29,7 +29,7 @@ from hub.daemon.dashboard.dependencies import Parts
 from hub.daemon.dashboard.details import Details
 from hub.daemon.dashboard.feed import ALL, Feed
 from hub.daemon.dashboard.guard import API, BAD_REQUEST, HEADERS, LOGIN, DashboardGuard, refusal
-from hub.daemon.dashboard.inbox import Inbox, Moved
+from hub.daemon.dashboard.inbox_items_and_decisions import Inbox, Moved
 from hub.daemon.dashboard.messages import LoginResult
 from hub.daemon.dashboard.tickets import PageTickets
 from hub.daemon.logs.handlers import OWN_NAME

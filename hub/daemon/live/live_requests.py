@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
+from config.server_names import server_of
 from hub.app import WALL, Hub
 from hub.control.answers import Status
 from hub.control.call_messages import CallFilter, CallList, CallRow, RunningRow
@@ -18,9 +19,9 @@ from hub.control.overview_messages import Overview
 from hub.daemon.live.waiting_items import find_items
 from hub.link.call_interface import OWNER
 from hub.link.sync_primitives import take_turns
-from hub.telemetry.call_contents import NO_CONTENT
-from hub.telemetry.figures import describe_call, describe_running
+from hub.telemetry.describe_calls import describe_call, describe_running
 from hub.telemetry.operation_record import Ended
+from hub.telemetry.record_call_contents import NO_CONTENT
 from upstreams.journal.journal import Follower
 from upstreams.lifecycle import State
 
@@ -129,6 +130,7 @@ class LiveRequests:
 
 def _runs_for(about: str, host: str) -> Callable[[RunningRow], bool]:
     def wants(row: RunningRow) -> bool:
-        return (not about or about in (row.upstream, row.ref, row.name)) and (not host or host == row.host)
+        names = row.upstream, server_of(row.upstream), row.ref, row.name
+        return (not about or about in names) and (not host or host == row.host)
 
     return wants

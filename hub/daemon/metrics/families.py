@@ -12,7 +12,7 @@ from typing import Any, Final
 import trio
 
 from hub.app import Hub
-from hub.calls.dropped import DROPPED
+from hub.calls.count_dropped_messages import DROPPED
 from hub.daemon.live.waiting_items import KINDS, find_items
 from hub.daemon.loop_stalls import LoopWatchdog
 from hub.daemon.metrics.process import tell_process

@@ -40,9 +40,9 @@ class MetricsPage:
 
             pieces: list[bytes] = []
             try:
-                for piece in write(self._tell()):
-                    pieces.append(piece)
-                    await trio.sleep(PAUSE_S if len(piece) > LARGE_BYTES else 0)
+                for texts, fresh in write(self._tell()):
+                    pieces += texts
+                    await trio.sleep(PAUSE_S if fresh > LARGE_BYTES else 0)
             except Exception:  # who asks is told so
                 log.exception("the metrics could not be written")
                 pieces.clear()

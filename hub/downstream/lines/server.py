@@ -1,7 +1,7 @@
 """The unix socket for hosts: accepts connections; `preamble` reads who connects, `connection` serves each host.
 
-The counterpart of `hub.net.http_server` for shims. `hubd connect` and the hub say to each other, in lines that cannot
-be mistaken for JSON-RPC:
+The counterpart of `hub.net.look_after_connections` for shims. `hubd connect` and the hub say to each other, in lines
+that cannot be mistaken for JSON-RPC:
 
     {"hubd":1,"host":"...","upstream":"...",...}    the shim, before the host's own bytes: who connects
     {"hubd":1,"bye":"stopping"}                     the hub is about to stop, and asks for no more requests

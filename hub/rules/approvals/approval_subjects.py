@@ -10,6 +10,7 @@ from typing import Final
 from msgspec import Raw, structs
 
 from config.diff import what_runs
+from config.loading.split_accounts import whole_name
 from hub.calls.chain import Intent
 from hub.catalog.tool_annotations import hints_for, marks_of
 from hub.rules.approvals.requests import Subject, Wish
@@ -56,8 +57,9 @@ def is_too_large(intent: Intent) -> bool:
 
 def subject_of(intent: Intent) -> Subject:
     """The subject of an intent, however it is defined."""
-    identity, route = intent.host.caller.identity, intent.target.route
-    return Subject(identity.principal, identity.host, route.upstream, _kind(intent).value, route.original, "")
+    identity, route, upstream = intent.host.caller.identity, intent.target.route, intent.target.upstream
+    server = whole_name(upstream.name, upstream.config)  # a yes for one account is none for another
+    return Subject(identity.principal, identity.host, server, _kind(intent).value, route.original, "")
 
 
 def wish_of(intent: Intent, verdict: Verdict, common: CommonSecrets) -> Wish:

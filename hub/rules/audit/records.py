@@ -11,8 +11,9 @@ from typing import Any, Final, Literal
 import msgspec
 from msgspec import Raw, Struct
 
+from config.loading.split_accounts import whole_name
 from config.settings import UpstreamConfig
-from hub.bridge.request_state import FirstRound
+from hub.bridge.sealed_request_state import FirstRound
 from hub.link.call_interface import Identity
 from hub.link.log_context import spell_ref
 from hub.link.sync_primitives import Promise
@@ -21,7 +22,8 @@ from hub.rules.fingerprints import hash_listed
 from hub.rules.policy.verdict import Verdict
 from hub.telemetry.operation_record import ASKED, CANCELLED, Ended, is_unknown, strip_uri
 from hub.wire.jsonrpc import encode
-from hub.wire.mcp import Kind, Snapshot
+from hub.wire.mcp import Kind
+from hub.wire.upstream_snapshot import Snapshot
 
 LARGE_BYTES: Final = 64 << 10
 """Arguments up to this are written where they are wanted."""
@@ -143,7 +145,7 @@ class Describe:
     def _describe(self, begun: Beginning) -> bytes:
         members: dict[str, object] = {"gen": self._generation}
         members |= {"p": begun.who.principal[:MAX_CHARS], "host": begun.who.host[:MAX_CHARS]}
-        members |= {"up": begun.snapshot.upstream, "m": begun.method}
+        members |= {"up": whole_name(begun.snapshot.upstream, begun.config), "m": begun.method}
         members["name"] = (begun.name if begun.kind is not None else strip_uri(begun.name))[:MAX_CHARS]
         if begun.kind is not None:
             found = hash_listed(begun.snapshot, begun.kind, begun.own, begun.config.pin_ignore)

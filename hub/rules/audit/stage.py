@@ -8,7 +8,7 @@ a modern host is a call; where it ends with a question, the next one says which 
 from typing import Final
 
 from config.settings import UpstreamConfig
-from hub.bridge.request_state import state_of
+from hub.bridge.sealed_request_state import state_of
 from hub.calls.chain import WAIT, Intent, Next, Stage, Wait
 from hub.catalog.tool_annotations import marks_of
 from hub.link.call_interface import NO_ARGUMENTS
@@ -19,7 +19,8 @@ from hub.rules.audit.writer import READS, RECORD_BYTES, Audit
 from hub.rules.policy.judge import Judge
 from hub.rules.policy.verdict import UNRULED
 from hub.wire.jsonrpc import Reply
-from hub.wire.mcp import Kind, Snapshot
+from hub.wire.mcp import Kind
+from hub.wire.upstream_snapshot import Snapshot
 
 MAX_KNOWN: Final = 256
 """Upstreams of whose tools is known whether they only read."""

@@ -28,7 +28,7 @@ import trio
 from msgspec import UNSET, Struct, UnsetType
 
 from config.settings import AuditConfig
-from hub.bridge.request_state import NO_ROUND, FirstRound
+from hub.bridge.sealed_request_state import NO_ROUND, FirstRound
 from hub.control.answers import AuditStatus
 from hub.link.sync_primitives import Promise
 from hub.rules.audit.files import HEAD_EVERY, AuditFiles
@@ -240,6 +240,7 @@ class Audit:
             problem=last.problem or None,
             required=self.required,
             removed=self._files.has_losses,
+            short=self._files.is_short,
             log=str(self._files.path),
         )
 

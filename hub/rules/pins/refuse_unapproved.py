@@ -32,7 +32,7 @@ class PinGate(Stage):
         self._refuse = refuse
 
     def admits(self, intent: Intent) -> Reply | None:
-        name, original = intent.target.upstream.name, intent.target.route.original
+        name, original = intent.target.route.upstream, intent.target.route.original
         review = self._pins.of(name)
         if review is None or not review.held:
             return None

@@ -16,7 +16,7 @@ from hub.link.hub_errors import CallDenied, HubError
 from hub.rules.policy.judge import LEGS, Judge, conversation_of
 from hub.rules.policy.verdict import Effect
 from hub.wire import mcp
-from hub.wire.errors_for_hosts import NO_REFERENCE, NOUNS, ScopesNeeded, resource_not_found, unknown_name
+from hub.wire.errors_for_hosts import NO_REFERENCE, NOUNS, ScopesNeeded, conceal, resource_not_found, unknown_name
 from hub.wire.jsonrpc import Failure, Reply
 from hub.wire.questions.askable_questions import Question
 
@@ -36,7 +36,7 @@ class Gate(Stage):
             return None
         if known.is_hidden:
             judge.note_denial(intent, known.verdict)
-            return _unknown(intent)
+            return conceal(_unknown(intent))
         if known.scopes:
             issuer = f"{intent.host.caller.rights.issuer}/"
             scopes = tuple(scope.removeprefix(issuer) for scope in known.scopes)

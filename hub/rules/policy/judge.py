@@ -29,7 +29,8 @@ from config.policy.selectors import (
     CallerTerm,
     Thing,
 )
-from config.security_settings import DEFAULT_PROFILE
+from config.profile_settings import DEFAULT_PROFILE
+from config.server_names import server_of
 from hub.catalog.catalog import Catalog
 from hub.catalog.sign_in_tool import SIGN_IN, SignInTool
 from hub.catalog.time_slices import STEP, Steps
@@ -331,7 +332,7 @@ class Judge:
 
     def may_ask(self, upstream: str) -> bool:
         """True if a rule may ask about anything of the server that runs as `upstream`."""
-        return self.book is not None and self.book.may_ask(upstream)
+        return self.book is not None and self.book.may_ask(server_of(upstream))
 
     def judge_arguments(self, intent: "Intent") -> Verdict:
         """The verdict about an intent, with conditions on its arguments. Raises nothing: an error is a deny."""

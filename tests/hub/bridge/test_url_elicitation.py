@@ -8,7 +8,7 @@ import trio.testing
 
 from hub.bridge.input_rounds import MAX_ROUNDS, Crossing, InputRefused
 from hub.bridge.pending_url_elicitations import MAX_SENT, MAX_VISITS, PageVisits
-from hub.bridge.request_state import RequestStates, answers_of
+from hub.bridge.sealed_request_state import RequestStates, answers_of
 from hub.bridge.url_elicitation import AGAIN, URL_WAIT_S, UrlElicitations, VisitNeeded, round_of
 from hub.link.call_interface import Interim
 from hub.link.elicitation_ends import MAX_ID_CHARS, MAX_KEPT, FinishedElicitations

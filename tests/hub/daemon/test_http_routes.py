@@ -8,8 +8,9 @@ import trio
 import trio.testing
 
 from config.hub_paths import metrics_token_path
+from config.profile_settings import Profile
 from config.remembered_facts import Memory
-from config.security_settings import AccessConfig, AccessToken, Profile
+from config.security_settings import AccessConfig, AccessToken
 from config.setting_declarations import Secret
 from config.settings import HubConfig
 from hub.app import Hub
@@ -22,7 +23,7 @@ from hub.downstream.http.durable_sessions import DurableSessions
 from hub.downstream.http.refusals import NOTHING_HERE
 from hub.link.call_interface import OWNER, Identity
 from hub.link.sealing import Sealer, Signer
-from hub.net.http_server import HttpRequest
+from hub.net.look_after_connections import HttpRequest
 from tests.support.http_client import Answer, Client
 from tests.support.http_fakes import Answered
 

@@ -16,7 +16,7 @@ import pytest
 from config.diagnostics import ConfigError
 from config.loading.assemble import load_all
 from config.settings import DEFAULT_LISTEN
-from hub.daemon.open_persistent_state import store_for
+from hub.daemon.make_keys_store_sessions_audit import store_for
 from hub.link.sealing import load_keys
 from hub.wire.mcp import HUB_FAILURE
 from tests.support.attached import (

@@ -10,7 +10,8 @@ from hub.calls.host_exchange import HostExchange
 from hub.catalog.view_names import EVERYTHING, server_view
 from hub.link.hub_errors import UpstreamUnavailable
 from hub.wire.jsonrpc import RemoteProtocolError, Request, Result, raw
-from hub.wire.mcp import L1, L3, L4, MODERN, Kind, ListEntry
+from hub.wire.mcp import L1, L3, L4, MODERN, Kind
+from hub.wire.upstream_snapshot import ListEntry
 from tests.support.fakes import FakeHost
 from tests.support.routing_bench import Bench
 

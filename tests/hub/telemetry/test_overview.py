@@ -6,7 +6,7 @@ from config.settings import UpstreamConfig
 from hub.catalog.time_slices import finish
 from hub.control.answers import HostRow, LimitStatus, Status, UpstreamRow
 from hub.link.call_interface import Identity
-from hub.telemetry.figures import sum_calls
+from hub.telemetry.describe_calls import sum_calls
 from hub.telemetry.operation_record import Ended
 from hub.telemetry.overview import Counted, make_overview, row_of_server
 from hub.telemetry.recorder import Recorder

@@ -8,7 +8,7 @@ from hub.telemetry.tally import BOUNDS_S, Histogram
 
 
 def text_of(*families):
-    return b"".join(write(families)).decode()
+    return b"".join(text for texts, _ in write(families) for text in texts).decode()
 
 
 def histogram_of(*durations):
@@ -57,6 +57,22 @@ def test_no_piece_has_more_than_so_many_series_or_as_much_other_work():
         before = done
     assert max(sizes) == SERIES
     assert done == 95
+
+
+@pytest.mark.covers("OM-4")
+def test_only_what_was_counted_since_is_written_anew():
+    histograms = [histogram_of(0.1) for _ in range(50)]
+    family = Family("h", "histogram", "x", [((("n", str(at)),), each) for at, each in enumerate(histograms)])
+    first = text_of(family)
+    assert [fresh for _, fresh in write([family])] == [0, 0, 0]
+    assert text_of(family) == first
+    histograms[30].observe(0.2)
+    assert [fresh > 0 for _, fresh in write([family])] == [False, True, False]
+    for histogram in histograms:
+        histogram.text = -1, b""
+    changed = text_of(family)
+    assert changed != first
+    assert text_of(family) == changed
 
 
 def test_limits_are_those_of_the_alerts():

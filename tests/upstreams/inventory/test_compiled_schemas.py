@@ -7,7 +7,8 @@ from contextlib import suppress
 import pytest
 from msgspec import Raw
 
-from hub.wire.mcp import Kind, ListEntry
+from hub.wire.mcp import Kind
+from hub.wire.upstream_snapshot import ListEntry
 from upstreams.inventory.compiled_schemas import MAX_LINES, ToolSchema, Uncheckable, without_fetching
 from upstreams.inventory.read_lists import Listing
 

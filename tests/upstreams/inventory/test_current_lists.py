@@ -3,7 +3,8 @@
 import pytest
 from msgspec import Raw, structs
 
-from hub.wire.mcp import L4, MODERN, Freshness, Kind
+from hub.wire.mcp import L4, MODERN, Kind
+from hub.wire.upstream_snapshot import Freshness
 from upstreams.inventory.current_lists import NEVER_MS, declares_changes, empty_snapshot, has_expired, in_full, ttl_ms
 
 TELLS, SILENT = {"tools": Raw(b'{"listChanged":true}')}, {"tools": Raw(b"{}")}

@@ -14,7 +14,7 @@ import trio
 
 from hub.wire.jsonrpc import RemoteProtocolError, peek_object, peek_str
 from upstreams.session_contract import Credential, RenewedHeaders
-from upstreams.transports.reach_url import Url, fields_to_send
+from upstreams.transports.connect_to_url import Url, fields_to_send
 
 NOT_LET_IN: Final = (401, 403)
 """Statuses of refusals that are about who asks."""

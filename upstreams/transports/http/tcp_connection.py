@@ -15,7 +15,7 @@ from trio.lowlevel import wait_readable, wait_writable
 from hub.link.channel import descriptor, rest_of
 from hub.linux.socket_watch import socket_watch
 from upstreams.fetch import connection
-from upstreams.transports.reach_url import CONNECT_S, Url, reach
+from upstreams.transports.connect_to_url import CONNECT_S, Url, reach
 
 STALL_S: Final = 30.0
 RECEIVE_BYTES: Final = 64 << 10

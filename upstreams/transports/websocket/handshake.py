@@ -13,7 +13,7 @@ from wsproto.utilities import RemoteProtocolError
 from hub.link import hub_errors
 from upstreams.fetch.connection import AnyStream, close
 from upstreams.session_contract import SessionTerms
-from upstreams.transports.reach_url import CannotConnect, Url, fields_to_send, reach
+from upstreams.transports.connect_to_url import CannotConnect, Url, fields_to_send, reach
 
 SUBPROTOCOL: Final = "mcp"
 ANSWER_S: Final = 10.0

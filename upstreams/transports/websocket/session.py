@@ -18,8 +18,8 @@ from hub.wire.jsonrpc import RemoteProtocolError
 from hub.wire.mcp import Era
 from upstreams.fetch.proxies import ProxyUnusable
 from upstreams.session_contract import Session, SessionEvents, SessionTerms
+from upstreams.transports.connect_to_url import WEBSOCKET, on_its_way, parse_url
 from upstreams.transports.negotiation import about, expect_era, remember, shake_hands
-from upstreams.transports.reach_url import WEBSOCKET, on_its_way, parse_url
 from upstreams.transports.shared_stream_session import StreamSession
 from upstreams.transports.websocket.channel import WebSocketChannel
 from upstreams.transports.websocket.handshake import open_websocket

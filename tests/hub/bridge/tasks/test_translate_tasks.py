@@ -31,7 +31,7 @@ from hub.bridge.tasks.translate_tasks import (
     write_ticket,
 )
 from hub.link.hub_errors import UpstreamProtocolError
-from hub.wire.declarations import TASKS_NEEDED
+from hub.wire.capabilities import TASKS_NEEDED
 from hub.wire.jsonrpc import Failure, Reply, Result, encode_notification, encode_response, open_object, raw
 from hub.wire.mcp import HUB_SESSION, L4, MODERN
 from hub.wire.total_item_limit import MAX_ITEMS

@@ -8,7 +8,7 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from hub.daemon.live.live_requests import LiveRequests
-from hub.telemetry import costs, figures
+from hub.telemetry import costs, describe_calls
 from hub.telemetry.tally import Seconds, Tally
 from hub.wire.mcp import L4
 from tests.support.fakes import FakeUpstream
@@ -128,7 +128,7 @@ async def test_an_overview_of_much_lets_others_have_their_turn(autojump_clock, m
         requests = LiveRequests(house.hub, house.api.status)
         for owner, name, most in (
             (costs, "cost_by_host", 100),
-            (figures, "count_failures", 100),
+            (describe_calls, "count_failures", 100),
             (Seconds, "last", 10),
             (house.api, "_upstream", 1),
         ):

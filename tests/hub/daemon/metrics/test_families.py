@@ -26,7 +26,7 @@ def families_of(house, **left_out):
 
 def read(families):
     """The samples, by name and labels."""
-    text = b"".join(write(families.tell())).decode()
+    text = b"".join(text for texts, _ in write(families.tell()) for text in texts).decode()
     found = [SAMPLE.fullmatch(line).groups(default="") for line in text.splitlines() if line[0] != "#"]
     assert len({each[:2] for each in found}) == len(found), "no series stands there twice"
     return {(name, labels): float(value) for name, labels, value in found}
@@ -88,14 +88,15 @@ def trio_wall():
 
 
 @pytest.mark.covers("OM-6")
-async def test_a_peer_that_invents_names_and_codes_adds_few_series(autojump_clock):
+@pytest.mark.parametrize("names", [300, pytest.param(10_000, marks=[pytest.mark.everything, pytest.mark.timeout(900)])])
+async def test_a_peer_that_invents_names_and_codes_adds_few_series(autojump_clock, names):
     fake = FakeUpstream(tools=["write"])
-    codes = iter(range(-40_000, -30_000))
+    codes = iter(range(-50_000, -33_000))
     fake.on["tools/call"] = lambda message, conversation: Failure(next(codes), "no")
     async with a_house({"files": fake}) as house:
         families = families_of(house)
         host = await house.host("lines", L4)
-        for each in range(300):
+        for each in range(names):
             await host.ask("tools/call", {"name": f"files__x{each}", "arguments": {}})
             await host.ask("tools/call", {"name": "files__write", "arguments": {}})
             await host.ask(f"x/{each}")
