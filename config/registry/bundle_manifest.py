@@ -174,7 +174,7 @@ def _slot(place: Place, name: str, text: str, places: Mapping[str, str], options
 
     template = _REFERENCE.sub(fill, text)
     repeated = place == "argument" and any(option.multiple for option in used.values())  # a variable has one value
-    asked = tuple(_asked(key, option, places) for key, option in used.items())
+    asked = tuple(_question(key, option, places) for key, option in used.items())
     return Slot(place=place, name=name, template=template, asked=asked, repeated=repeated)
 
 
@@ -182,7 +182,7 @@ def _variable(key: str) -> str:
     return f"user_config.{key}"
 
 
-def _asked(key: str, option: UserOption, places: Mapping[str, str]) -> Asked:
+def _question(key: str, option: UserOption, places: Mapping[str, str]) -> Asked:
     defaults = tuple(_REFERENCE.sub(lambda found: places.get(found[1], found[0]), each) for each in _defaults(option))
     words = ": ".join(filter(None, (option.title, option.description)))
     return Asked(

@@ -21,7 +21,7 @@ from config.server_names import RULE, is_usable
 from hub.cli.bundles.archive import Archive, BadBundle, open_archive
 from hub.cli.bundles.folders import place_of, remove_unnamed, unpack
 from hub.cli.context import Context, Output
-from hub.cli.registry.add_from_registry import Chosen, add_chosen
+from hub.cli.registry.answer_and_add import Chosen, add_chosen
 from hub.cli.registry.client import Registry, run
 from hub.cli.registry.find_server import Known, before_answers_of
 from hub.wire.printable import printable
@@ -42,7 +42,7 @@ class Bundle(Struct, frozen=True):
     way: Way
 
     @contextmanager
-    def unpacked(
+    def unpack_for(
         self, server: str, config: Path | None, needed: Callable[[], Path | None] = lambda: None
     ) -> Iterator[None]:
         """Unpack it for the block; afterwards those bundles of the server are deleted that the configuration does not
@@ -54,7 +54,12 @@ class Bundle(Struct, frozen=True):
         finally:
             remove_unnamed(server, config, needed())
 
-    def told(self) -> Iterator[str]:
+    def choose(self, server: str, source: RegistrySource | None = None) -> Chosen:
+        """It as a server to be added."""
+        make = partial(settings_of_bundle, self.way, self.folder, source=source)
+        return Chosen(server, self.way, make, partial(self.unpack_for, server))
+
+    def describe(self) -> Iterator[str]:
         """What is known of the file, in lines."""
         yield f"  sha256      {self.archive.sha256}"
         if self.archive.signers:
@@ -124,6 +129,6 @@ def add_file(options: Context, path: str, own: Mapping[str, Any]) -> None:
     with open_file(Path(path), lambda manifest: options.called or id_of(f"/{manifest.name}", taken)) as (id, bundle):
         manifest = bundle.archive.manifest
         output.say(f"{printable(one_line(manifest.name, 80))} {printable(one_line(manifest.version, 40))}, a bundle")
-        for line in (*bundle.told(), *before_answers_of(manifest.description, bundle.way)):
+        for line in (*bundle.describe(), *before_answers_of(manifest.description, bundle.way)):
             output.say(line)
-        add_chosen(options, own, Chosen(id, bundle.way, partial(settings_of_bundle, bundle.way, bundle.folder), bundle))
+        add_chosen(options, own, bundle.choose(id))

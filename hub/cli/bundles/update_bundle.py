@@ -17,7 +17,7 @@ from config.secrets.store import SecretStore
 from hub.cli.bundles.add_bundle import Bundle, open_file, open_listed, settings_of_bundle
 from hub.cli.bundles.archive import BadBundle
 from hub.cli.context import Context
-from hub.cli.registry.add_from_registry import answers
+from hub.cli.registry.answer_and_add import answers
 from hub.cli.registry.find_server import Known, NotAdded, choose_way, head
 from hub.cli.registry.update_command import SETTINGS, ask_newest, is_newer, keep_own, still_good, write
 
@@ -52,11 +52,11 @@ def _open_newest(options: Context, source: RegistrySource) -> Any:
     newest = RegistrySource(source.registry, source.name, found.listed.server.version)
 
     @contextmanager
-    def opened() -> Iterator[tuple[RegistrySource, Bundle]]:
+    def open_it() -> Iterator[tuple[RegistrySource, Bundle]]:
         with open_listed(found.registry, way, options.name, options.output) as bundle:
             yield newest, bundle
 
-    return opened()
+    return open_it()
 
 
 def _change(
@@ -86,16 +86,16 @@ def _change(
     if not changes:
         output.set(did="unchanged")
         return output.say(f"nothing changes in {options.name}")
-    for line in bundle.told() if bundle is not None else ():
+    for line in bundle.describe() if bundle is not None else ():
         output.say(line)
 
-    def needed() -> Path | None:
+    def keep_old() -> Path | None:
         """The old folder, for as long as the new one was not seen to run."""
         [state] = [each["state"] for each in output.member("servers", ()) if each["name"] == options.name] or [""]
         return None if state == "connected" else folder
 
-    unpacked = None if bundle is None else bundle.unpacked(options.name, options.config, needed)
-    write(options, settings, changes, new, unpacked)
+    prepared = None if bundle is None else bundle.unpack_for(options.name, options.config, keep_old)
+    write(options, settings, changes, new, prepared)
 
 
 def _way_in(folder: Path) -> Way | None:

@@ -109,6 +109,7 @@ def _add_agreement(parser: Parser) -> None:
 
 def _add(options: Context, output: Output) -> None:
     if (path := _bundle_of(options)) is not None:
+        options = options if options.opened is None else options.replace(called=options.name)
         return load_when_run("hub.cli.bundles.add_bundle:add_file")(options, path, _own_settings(options, {}))
     if _is_listed(options):
         return load_when_run("hub.cli.registry.add_from_registry:add_listed")(options, _own_settings(options, {}))
@@ -129,10 +130,8 @@ def _bundle_of(options: Context) -> str | None:
         raise UsageError("a bundle is not taken from an address: download it, look at it, and add the file")
     if options.words or options.url is not None or options.registry or options.package or options.remote:
         raise UsageError(f"{path} is a bundle, which says itself what runs")
-    if options.opened is not None:
-        if options.called:
-            raise UsageError("the name was given twice")
-        options.called = options.name
+    if options.opened is not None and options.called:
+        raise UsageError("the name was given twice")
     return os.path.abspath(os.path.expanduser(path))
 
 

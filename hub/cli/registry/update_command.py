@@ -20,7 +20,8 @@ from hub.cli.configuration.change_servers import make_change
 from hub.cli.context import Context, Output, UsageError
 from hub.cli.hosts.change_host_files import configuration_diff
 from hub.cli.parser import load_when_run
-from hub.cli.registry.add_from_registry import absolute, answers, is_agreed, refuse_deleted, settings_of
+from hub.cli.registry.add_from_registry import refuse_deleted, settings_of
+from hub.cli.registry.answer_and_add import absolute, answers, is_agreed
 from hub.cli.registry.client import Client, Registry, run
 from hub.cli.registry.find_server import Found, Known, NotAdded, head, status_of
 from hub.cli.render.terminal import Screen
