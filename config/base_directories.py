@@ -38,3 +38,8 @@ def absolute(variable: str, environ: "os._Environ[str] | dict[str, str]" = os.en
 
 def _home(below: str) -> str:
     return f"{os.path.expanduser('~')}/{below}"
+
+
+def data_dir() -> str:
+    """For what was installed: `$XDG_DATA_HOME/hubd` or `~/.local/share/hubd`."""
+    return f"{absolute('XDG_DATA_HOME') or _home('.local/share')}/hubd"

@@ -7,7 +7,7 @@ from config.editing.draft_across_files import Draft
 from hub.cli.configuration.make_change import MEMBERS, make_change
 from hub.cli.context import Context, Output
 from hub.cli.hosts.who_runs_servers import hosts_that_lost, say_lost
-from hub.cli.parser import add, add_config, add_no_wait, on_main_file
+from hub.cli.parser import add, add_config, add_no_wait, load_when_run, on_main_file
 from hub.cli.secret_commands import say_unused, secrets_of
 
 
@@ -41,6 +41,7 @@ def _remove(options: Context, output: Output) -> None:
         return
     if not options.dry_run:
         say_unused(kept, options.config, output)
+        load_when_run("hub.cli.bundles.folders:remove_unnamed")(options.name, options.config)
     say_lost(options.name, lost, output)
 
 
