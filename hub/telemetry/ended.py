@@ -6,18 +6,15 @@ It has no argument, no result, and of a URI neither the query nor the fragment n
 import re
 from typing import Final, NamedTuple
 
-import msgspec
-from msgspec import Raw, Struct
+from msgspec import Struct
 
 from hub.calls.chain import Outcome
 from hub.link.call_interface import Identity, Interim
 from hub.link.hub_errors import Executed, HubError
 from hub.wire.jsonrpc import Failure, Result, peek_object, peek_str
-from hub.wire.large_message_peeks import excerpt
+from hub.wire.large_message_peeks import tells_error
 from hub.wire.mcp import RESULT_TYPE, TASK, URL_ELICITATION_REQUIRED
 
-ERROR: Final = b'"isError"'
-"""In every result that says it is an error, and in some others."""
 OK: Final = ""
 ASKED: Final = "asked"
 CANCELLED: Final = "cancelled"
@@ -102,7 +99,7 @@ def sum_up(outcome: Outcome) -> Summary:
         if isinstance(outcome, Interim):
             is_task = peek_str(peek_object(outcome.value).get(RESULT_TYPE)) == TASK
             return Summary(size=size, is_task=True) if is_task else Summary(ASKED, size=size)
-        return Summary(TOOL_ERROR if _tells_error(outcome.value) else OK, size=size)
+        return Summary(TOOL_ERROR if tells_error(outcome.value) else OK, size=size)
     if isinstance(outcome, HubError):
         return Summary(outcome.kind, outcome.executed.value)
     if isinstance(outcome, Failure):
@@ -110,22 +107,6 @@ def sum_up(outcome: Outcome) -> Summary:
     if outcome is None:
         return Summary(CANCELLED)
     return Summary("internal")
-
-
-class _MayBeError(Struct):
-    isError: bool = False
-
-
-_decode_error: Final = msgspec.json.Decoder(_MayBeError).decode
-
-
-def _tells_error(value: Raw) -> bool:
-    if excerpt(value).find(ERROR) < 0:
-        return False
-    try:
-        return _decode_error(value).isError
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return False
 
 
 def is_unknown(ended: Ended) -> bool:

@@ -15,21 +15,9 @@ from hub.link.call_interface import NO_ARGUMENTS
 from hub.link.hub_errors import Executed
 from hub.link.log_context import log_about
 from hub.link.rate_limits import TokenBucket
-from hub.telemetry.ended import (
-    ASKED,
-    CANCELLED,
-    CHARGED,
-    ERROR,
-    MAY_HAVE_RUN,
-    NO_FAILURES,
-    OK,
-    Ended,
-    strip_uri,
-    sum_up,
-)
+from hub.telemetry.ended import ASKED, CANCELLED, CHARGED, MAY_HAVE_RUN, NO_FAILURES, OK, Ended, strip_uri, sum_up
 from hub.telemetry.tally import BOUNDS_S, MAX_OUTCOMES, OTHER_OUTCOME, SECONDS, Histogram, Seconds, Tally
 from hub.wire.jsonrpc import Failure, Reply, Result
-from hub.wire.large_message_peeks import LARGE_BYTES
 from hub.wire.mcp import METHOD_NOT_FOUND
 
 log = logging.getLogger("hubd.call")
@@ -77,11 +65,9 @@ class Recorder(Stage):
         target, method, ref, host = intent.target, intent.request.method, intent.ref, intent.host
         took, name, own = now - intent.began, target.exposed, target.route.original
         result, error_type, executed, is_task = "", "", "", False
-        if (
-            type(outcome) is not Result
-            or (size := memoryview(outcome.value).nbytes) > LARGE_BYTES
-            or bytes(outcome.value).find(ERROR) >= 0
-        ):
+        if type(outcome) is Result and outcome.is_fine:
+            size = memoryview(outcome.value).nbytes
+        else:
             result, executed, size, is_task = sum_up(outcome)
             error_type = OK if result == ASKED else result
         if target.kind is None:
