@@ -3,9 +3,9 @@
     look up in the shared store, and subscribe, at the same time
       |--- found ---->  kept in memory; given to all hosts that wait
       `--- read ----->  given to all hosts that wait; kept in memory and put into the store, if it may be
-                        (`entry`) and is not stale meanwhile
+                        (`cache_entry`) and is not stale meanwhile
 
-Each read is a task of its own, which no waiting host can end alone (`flight`).
+Each read is a task of its own, which no waiting host can end alone (`single_flight`).
 """
 
 import logging
@@ -14,9 +14,9 @@ from functools import partial
 import trio
 from msgspec import structs
 
+from cache.cache_entry import Entry, entry_of, fresh_result, has_ttl, is_complete
 from cache.cache_state import CacheState
-from cache.entry import Entry, entry_of, fresh_result, has_ttl, is_complete
-from cache.flight import Flight
+from cache.single_flight import Flight
 from hub.link.fault_isolation import FaultLog, run_isolated
 from hub.link.hub_errors import HubError, without_frames
 from hub.wire.jsonrpc import Reply, Result

@@ -12,7 +12,7 @@ from typing import Final
 from cachetools import LRUCache
 from msgspec import structs
 
-from cache.entry import CacheKey, Entry
+from cache.cache_entry import CacheKey, Entry
 from cache.resource_index import ResourceIndex
 from hub.wire.uri_hierarchy import level_count
 

@@ -3,7 +3,7 @@
 `ResourceCache` stands between the hosts' side and `Upstream.call`, for `resources/read` only:
 
     peek            an entry in memory, at once
-    call            otherwise one read of the upstream for all hosts that want the same (`flight`, `fetch`)
+    call            otherwise one read of the upstream for all hosts that want the same (`single_flight`, `fetch`)
     listener_for    the listener that an upstream reports changes and ended sessions to (`CacheListener`)
 
 No host gets a result that was read before a change of which the hub had heard when the host asked. Two rules ensure it:
@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
+from cache.cache_entry import CacheKey, DropCause, abilities_of, fresh_result, is_plain, stale_result
 from cache.cache_state import CacheState, for_everyone
-from cache.entry import CacheKey, DropCause, abilities_of, fresh_result, is_plain, stale_result
 from cache.fetch import Fetches
-from cache.flight import Flight, Released
 from cache.memory import CachedEntry
 from cache.readable_upstreams import ReadablePooledSession, ReadableUpstream
 from cache.resource_index import is_trackable
+from cache.single_flight import Flight, Released
 from config.diff import source_of
 from config.settings import CacheConfig, UpstreamConfig
 from hub.link.call_interface import Call, Caller, Exchange, Operation, Tenant
@@ -39,7 +39,7 @@ STAND_IN_S: Final = 1.5
 
 
 class CacheListener:
-    """The listener of one upstream. Satisfies `upstreams.subscriptions.subscription.InvalidationListener`."""
+    """The listener of one upstream. Satisfies `upstreams.subscriptions.resource_subscription.InvalidationListener`."""
 
     def __init__(self, state: CacheState, name: str, source: str) -> None:
         self._state = state

@@ -8,8 +8,8 @@ from collections.abc import Hashable, Iterator
 from typing import Generic, TypeVar
 
 from hub.link.call_interface import Tenant
+from hub.wire.normalize_uri import normalize
 from hub.wire.uri_hierarchy import MAX_DEPTH, level_count, parents
-from hub.wire.uri_spellings import normalize
 
 Item = TypeVar("Item", bound=Hashable)
 

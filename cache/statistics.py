@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 
 from msgspec import Struct, field
 
-from cache.entry import DropCause
+from cache.cache_entry import DropCause
 
 
 class CacheCounts(Struct, kw_only=True):
@@ -71,7 +71,7 @@ class CacheStatistics(Struct, frozen=True, kw_only=True):
     evicted: int = 0
     """Entries that made room for others."""
     invalidations: dict[str, int] = {}
-    """Dropped entries by cause, `cache.entry.DropCause.value`."""
+    """Dropped entries by cause, `cache.cache_entry.DropCause.value`."""
     oldest_s: float | None = None
     """Age of the oldest entry; None: there is none."""
     newest_s: float | None = None

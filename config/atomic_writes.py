@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Final
 
 from config.base_directories import make_dirs, refuse_foreign_dir, refuse_foreign_place
-from config.errors import EditError, Problem
+from config.diagnostics import EditError, Problem
 from config.safe_reading import MAX_BYTES, is_foreign, read_plain, refuse_foreign
 
 KEPT: Final = 10

@@ -7,7 +7,7 @@ started from a shell. So without `XDG_RUNTIME_DIR` the usual place of it is trie
 
 import os
 
-from hub.linux.socket_peers import has_all_users
+from hub.linux.peer_credentials import has_all_users
 
 ROOT = 0
 UNMAPPED = 65534

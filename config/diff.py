@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from config.references import references_of, spell_references
+from config.secret_references import references_of, spell_references
 from config.setting_declarations import Secret, Setting, declarations, reveal
 from config.settings import HubConfig, UpstreamConfig
 
@@ -113,6 +113,7 @@ def _withdraws(old: UpstreamConfig, new: UpstreamConfig) -> bool:
         new.disabled
         or _lacks(old.env, new.env)
         or _lacks(old.headers, new.headers)
+        or old.account != new.account
         or old.across_principals > new.across_principals
         or _BREADTH[old.session_mode] > _BREADTH[new.session_mode]
         or _tells_less(old.roots, new.roots)

@@ -8,7 +8,7 @@ from typing import Final
 
 from config import base_directories
 from config.base_directories import NotPrivate
-from config.errors import ConfigError
+from config.diagnostics import ConfigError
 
 log = logging.getLogger("hubd.config")
 _warn_once = cache(log.warning)

@@ -22,14 +22,15 @@ import msgspec
 from msgspec import Struct
 
 from config.atomic_writes import replace_private
+from config.diagnostics import ConfigError, Diagnostic, Keys, Problem
 from config.environment.hubd_env import Environ
-from config.errors import ConfigError, Diagnostic, Keys, Problem
 from config.loading.assemble import check_names, origins_of, upstream_of, without_sampling
 from config.loading.one_file import Layer, Source, read_source
 from config.loading.precedence import Origin, Stack, stacks
+from config.policy.selectors import BadSelector, without_others
 from config.safe_reading import MAX_OWN_BYTES, Content, fetch, read_state
 from config.safe_reading import PROJECT_FILES as PROJECT_FILES
-from config.selectors import BadSelector, without_others
+from config.server_names import NO_ACCOUNTS
 from config.settings import HubConfig, UpstreamConfig
 
 FORMAT: Final = 1
@@ -63,6 +64,8 @@ class Project(Struct, frozen=True, kw_only=True):
     """The digest of the project's files; if they name files of variables below `root`, also one of all of these."""
     upstreams: dict[str, UpstreamConfig]
     """Upstreams that the project names, in its order: new ones, and others in place of the user's."""
+    accounts: Mapping[str, str]
+    """The accounts that serve at the user's own servers, by those of which the files say nothing else."""
     origins: Mapping[Keys, Origin]
     warnings: tuple[Diagnostic, ...]
 
@@ -122,11 +125,14 @@ def load_project(root: Path, environ: Environ, base: HubConfig, *, sources: Sequ
     if problems := [each for source in sources for each in source.findings.problems]:
         raise ConfigError.of(problems)
     own = tuple(root / name for name in PROJECT_FILES)
+    choices = [name for name, stack in found.items() if all([*each.table.values] == ["account"] for each in stack.used)]
+    accounts = {name: upstreams.pop(name).account for name in choices}
     return Project(
         root=root,
         files=tuple(dict.fromkeys((*own, *(path for source in sources for path in source.variables.files)))),
         digest=_digests(root, sources),
         upstreams=upstreams,
+        accounts=accounts,
         origins={keys: origin for name, stack in found.items() for keys, origin in origins_of(name, stack)},
         warnings=tuple(warning for source in sources for warning in source.findings.warnings),
     )
@@ -137,6 +143,9 @@ def _upstream(name: str, stack: Stack, base: HubConfig) -> UpstreamConfig:
     if below is not None and below.disabled and not stack.defines() and stack.value("disabled") is False:
         text = f'"{name}" is disabled in your own configuration, which a project cannot change'
         stack.wrong(("disabled",), f"{text}: give it a command or url")
+    if stack.value("account") in NO_ACCOUNTS and below is not None and not stack.defines():
+        text = "is for your own configuration to say of your server: a project can name one of its `accounts`"
+        stack.wrong(("account",), text)
     if below is None or stack.defines():
         return upstream_of(stack, below, base.defaults)
     return _narrow(upstream_of(stack, below, base.defaults), below, stack)

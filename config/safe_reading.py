@@ -14,7 +14,7 @@ from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 
-from config.errors import Problem
+from config.diagnostics import Problem
 
 PROJECT_FILES: Final = (".hubd.toml", ".mcp.json")
 """The names of the files of a project. The first wins."""

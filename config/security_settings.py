@@ -1,14 +1,11 @@
 """Settings of who may do what, as structs that `config.settings` puts together with all others: signing in at servers
-by OAuth, who is let in over HTTP beside the hub's own token, rules, hooks and sandboxes, how much servers may ask; and
-profiles, which say what some hosts are shown of all servers.
+by OAuth, who is let in over HTTP beside the hub's own token, rules, hooks and sandboxes, and how much servers may ask.
 """
 
-from collections.abc import Collection, Mapping
 from typing import Annotated, Any, Final, Literal
 
 from msgspec import Struct
 
-from config.name_globs import ALL
 from config.setting_declarations import Secret, Setting, live, reconnect, restart
 
 OWN_PARAMETERS: Final = frozenset(
@@ -319,73 +316,3 @@ class ElicitationBudget(Struct, frozen=True, forbid_unknown_fields=True, kw_only
     """Questions during one call."""
     url_hosts: Annotated[tuple[str, ...], live(mask="never")] = ()
     """Globs over the names of hosts to which its questions may send people; `[]`: any host, by https."""
-
-
-# --- profiles ---------------------------------------------------------------------------------------------------------
-
-MAX_NAME_BUDGET: Final = 64
-"""Tool names of more characters are refused by several hosts."""
-MIN_NAME_BUDGET: Final = 32
-DEFAULT_PROFILE: Final = "default"
-"""The profile of hosts that nothing else gives one. It is always there: everything, unless it is configured."""
-
-
-class ToolOverride(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One tool as the hosts of a profile see it, by its visible name before renaming."""
-
-    description: Annotated[str, live(mask="never", hints="describe descriptions")] = ""
-    """The description, in place of the server's."""
-    fix: Annotated[dict[str, Any], live(expanded=True, hints="fixed")] = {}
-    """Arguments with values that hosts neither see nor send: the hub puts them in. Texts may hold ${VAR},
-    ${file:path}, ${secret:NAME} and ${credential:NAME}, no ${cmd:ARGV}; while one has no value the tool is left out."""
-
-    def __repr__(self) -> str:
-        return f"<ToolOverride that fixes {', '.join(self.fix) or 'nothing'}>"  # values may be secrets
-
-
-class ResolvedOverride(ToolOverride, frozen=True, kw_only=True):
-    """An override among whose fixed values are some that files do not say themselves."""
-
-    read: Annotated[tuple[Secret, ...], live()] = ()
-    """The values that references gave, wherever in `fix` they stand now: masked in all that servers say."""
-    unread: Annotated[dict[str, str], live(mask="never")] = {}
-    """Arguments whose references have no value now, each with the reason and what to do. The tool is not shown, since
-    without them it would be called with what a host sends."""
-
-
-class Profile(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The part of all servers that some hosts are shown: a choice, and other names and texts."""
-
-    hosts: Annotated[tuple[str, ...], live(mask="never", hints="host labels")] = ()
-    """Labels of `hubd connect --host` whose hosts are shown this profile; of a token, its `host`."""
-    servers: Annotated[tuple[str, ...], live(mask="never", hints="upstreams server")] = ()
-    """Servers whose tools, prompts, resources and instructions are shown; `[]`: those of all."""
-    tools: Annotated[tuple[str, ...], live(mask="never", hints="allowed_tools")] = ALL
-    """Globs over visible names of tools, as they are before renaming, such as "github__*"; what begins with `!` is
-    taken away, and if all do, the rest is left. Tools that are left out do not exist for these hosts."""
-    always: Annotated[tuple[str, ...], live(mask="never")] = ()
-    """Globs over the same names: tools that are shown in search mode, and loaded at once by hosts that load tools when
-    they are needed."""
-    search: Annotated[Literal["auto", "on", "off"], live()] = "auto"
-    """Search mode: hosts are shown tools to find and call tools, in place of all. `auto`: where there are too many."""
-    name_budget: Annotated[int | None, live(min=MIN_NAME_BUDGET, max=MAX_NAME_BUDGET, unit="characters")] = None
-    """Characters of a visible name, if not as many as for all."""
-    max_tools: Annotated[int | None, live(min=1, unit="tools")] = None
-    """Number of tools above which `hubd status` warns; nothing is cut."""
-    instructions: Annotated[str, live(mask="never")] = ""
-    """Text for the model, in front of what the servers say."""
-    rename: Annotated[dict[str, str], live(mask="never")] = {}
-    """New names of tools by their visible names; both can be called, the new one is listed."""
-    override: Annotated[dict[str, ToolOverride], live()] = {}
-    """Tools that are described otherwise, or have arguments with fixed values, by visible name before renaming."""
-
-
-Profiles = Mapping[str, Profile]
-"""By name."""
-
-
-def profile_problem(name: str, known: Collection[str]) -> str:
-    """The reason why `name` is no profile that can be chosen, as a sentence; "": it is one."""
-    if name == DEFAULT_PROFILE or name in known:
-        return ""
-    return f"there is no profile {name[:60]!r}; there are: {', '.join(sorted(known)) or 'none'}"

@@ -25,6 +25,10 @@ _USUAL: Final = frozenset({"mcp", "api", "www", "app", "server", "remote", "sse"
 _SHARED: Final = frozenset({"workers", "vercel", "onrender", "fly", "netlify", "herokuapp", "pages", "railway"})
 """Domains below which everybody may have one."""
 _SECOND_LEVEL: Final = frozenset({"co", "com", "org", "net", "ac", "gov"})
+ACCOUNT_MARK: Final = ":"
+"""It stands between the name of a server and that of an account there, and in neither."""
+NO_ACCOUNTS: Final = ("shared", "each")
+"""Words that say whose account is used, and so name none."""
 _USABLE = re.compile(r"[A-Za-z](?:[A-Za-z0-9-]|_(?!_|$))*")
 
 
@@ -36,6 +40,16 @@ def is_server_id(name: str) -> bool:
 def is_usable(name: str) -> bool:
     """True if tools can be named after `name` without ambiguity."""
     return len(name) <= MAX_ID and _USABLE.fullmatch(name) is not None
+
+
+def account_id(server: str, account: str) -> str:
+    """The name of an account at a server."""
+    return f"{server}{ACCOUNT_MARK}{account}"
+
+
+def server_of(name: str) -> str:
+    """The server of an account, or the server of that name itself."""
+    return name.partition(ACCOUNT_MARK)[0]
 
 
 def fold(name: str) -> str:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, Literal, get_args, get_origin, get_typ
 import msgspec
 from msgspec import Struct
 
-from config.errors import Problem
+from config.diagnostics import Problem
 
 
 class Setting(Struct, frozen=True, kw_only=True):

@@ -10,7 +10,8 @@ are in the names.
 A change is applied by `Hub.apply`, that of a server by `Upstream.adjust`, that of where hosts come in by
 `HttpListener.apply`.
 
-A new setting counts in our own files only: in files of hosts a closed list counts (`loading.host_entry.OUR_SETTINGS`).
+A new setting counts in our own files only: in files of hosts a closed list counts
+(`loading.translate_host_entry.OUR_SETTINGS`).
 """
 
 import re
@@ -20,9 +21,8 @@ from typing import Annotated, Any, Final, Literal
 from msgspec import Struct, field
 
 from config.name_globs import ALL
+from config.profile_settings import MAX_NAME_BUDGET, MIN_NAME_BUDGET, Pipeline, Profile
 from config.security_settings import (
-    MAX_NAME_BUDGET,
-    MIN_NAME_BUDGET,
     AccessConfig,
     ElicitationBudget,
     HiddenText,
@@ -30,7 +30,6 @@ from config.security_settings import (
     OAuthConfig,
     Pinning,
     PolicyConfig,
-    Profile,
     SamplingBudget,
     Sandbox,
     UpstreamOAuth,
@@ -121,8 +120,11 @@ class ServerSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     ] = field(default=(), name="pass")
     """Patterns of further variables of the hub that the program gets; `!` takes out. What looks like a secret is only
     passed by its full name."""
-    transport: Annotated[Literal["auto", "stdio", "http", "sse"], reconnect(identity="server", hints="type")] = "auto"
-    """`http` is Streamable HTTP, `sse` the deprecated HTTP+SSE of 2024-11-05; `auto` finds out."""
+    transport: Annotated[Literal["auto", "stdio", "http", "sse", "ws"], reconnect(identity="server", hints="type")] = (
+        "auto"
+    )
+    """`http` is Streamable HTTP, `sse` the deprecated HTTP+SSE of 2024-11-05, `ws` a WebSocket (extra `ws`); `auto`
+    finds out."""
     tools: Annotated[tuple[str, ...], live(hints="allowed_tools allowedTools")] = ALL
     """Globs over its own names of tools, such as "read_*"; what begins with `!` is taken away, and if all do, the rest
     is left. Tools that are left out do not exist for hosts; `[]`: none of them does."""
@@ -177,6 +179,9 @@ class ServerSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     """`strict`: arguments that do not fit a tool's input schema are not sent (extra `schema`)."""
     validate_output: Annotated[Literal["off", "strict"], live(owner=True)] = "off"
     """`strict`: structured results that do not fit a tool's output schema are refused (extra `schema`)."""
+    large_results_bytes: Annotated[int, live(min=0, unit="bytes", zero="all passes whole", hints="max_result")] = 0
+    """Bytes of the text of a result above which it is cut; the rest is kept for an hour, for `hub__read_result`. 0: all
+    passes whole."""
     cache: Annotated[bool, live()] = True
     """Resources that were read from it may be cached (`[cache]`)."""
     trace_context: Annotated[bool, live()] = True
@@ -189,6 +194,17 @@ class ServerSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     configuration."""
 
 
+class AccountSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One of several accounts at a server: what it has beside what the server's table says for all."""
+
+    env: Annotated[dict[str, Secret], reconnect(expanded=True, hints="environment envs environ")] = {}
+    """Variables for its own process."""
+    headers: Annotated[dict[str, Secret], reconnect(expanded=True, hints="http_headers httpHeaders")] = {}
+    """Sent with each of its requests."""
+    oauth: Annotated[UpstreamOAuth, reconnect()] = UpstreamOAuth()
+    """Signing in for it, where that differs from the server's."""
+
+
 class UpstreamConfig(ServerSettings, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One MCP server: a command to run (stdio) or a URL (Streamable HTTP, or HTTP+SSE)."""
 
@@ -198,12 +214,19 @@ class UpstreamConfig(ServerSettings, frozen=True, forbid_unknown_fields=True, kw
     """Arguments of the program; `${VAR}`, `${VAR:-default}` and `${file:path}` are replaced, as in all texts here."""
     cwd: Annotated[str | None, _server(mask="never", needs="command", hints="workdir directory")] = None
     """Working directory of the program, relative to the configuration file; by default the directory of that file."""
-    url: Annotated[str | None, _server(mask="url", pattern=r"https?://", hints="serverUrl httpUrl uri endpoint")] = None
+    url: Annotated[
+        str | None, _server(mask="url", pattern=r"(https?|wss?)://", hints="serverUrl httpUrl uri endpoint")
+    ] = None
     """The address of a server that runs already."""
     headers: Annotated[dict[str, Secret], _server(needs="url", hints="http_headers httpHeaders")] = {}
     """Sent with each request to `url`."""
     oauth: Annotated[UpstreamOAuth, reconnect(needs="url")] = UpstreamOAuth()
     """Signing in at `url` by OAuth, where that differs from what the server says of itself."""
+    account: Annotated[str, reconnect(identity="session")] = "shared"
+    """Whose account is used. `shared`: the owner's, by all; `each`: every principal's own, signed in or with secrets of
+    their own; where there are `accounts`, and in a project's file above all: the name of the one."""
+    accounts: Annotated[dict[str, AccountSettings], reconnect(owner=True)] = {}
+    """Several accounts there by name, such as "work" and "private"; the first serves where nothing else is said."""
     prefix: Annotated[str | None, live(owner=True)] = None
     """Server id in visible names, the table's name unless said; "": bare names (one upstream only)."""
     aliases: Annotated[tuple[str, ...], live()] = ()
@@ -249,15 +272,25 @@ class UpstreamConfig(ServerSettings, frozen=True, forbid_unknown_fields=True, kw
     `hubd update` go by it."""
 
     @property
+    def is_each(self) -> bool:
+        """True if every principal uses an account of their own."""
+        return "each" in (self.account, self.oauth.account)
+
+    @property
     def checked_schemas(self) -> tuple[str, ...]:
         """The schemas of its tools by which calls are checked."""
         checks = {"inputSchema": self.validate_, "outputSchema": self.validate_output}
         return tuple(name for name, how in checks.items() if how == "strict")
 
     @property
+    def speaks_websocket(self) -> bool:
+        """True if it is reached over a WebSocket."""
+        return self.url is not None and (self.transport == "ws" or self.url.startswith(("ws://", "wss://")))
+
+    @property
     def signs_in(self) -> bool:
         """True if the hub may sign in where the server wants that: it has a URL, and nothing else lets the hub in."""
-        if self.url is None or self.oauth.grant == "none":
+        if self.url is None or self.oauth.grant == "none" or self.speaks_websocket:
             return False
         return not any(name.lower() == "authorization" for name in self.headers)
 
@@ -476,6 +509,8 @@ class HubConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Registries of servers by name, asked by `hubd search` and `hubd add` in this order, before the official one."""
     profiles: Annotated[dict[str, Profile], live(hints="profile views")] = field(default_factory=dict)
     """The part of all servers that some hosts are shown, by the name of the profile."""
+    pipelines: Annotated[dict[str, Pipeline], live(hints="pipeline")] = field(default_factory=dict)
+    """Tools made of several calls; each is listed as `hub__NAME`."""
     include: Annotated[tuple[str, ...], Setting(reload=None)] = ()
     """Further files, as paths or globs relative to this file; TOML or JSON, upstreams only."""
     upstreams: Annotated[

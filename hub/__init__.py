@@ -6,7 +6,7 @@
     app          one hub, wired and not listening
     projects     folders whose servers hosts see                 | fleet: several hubs behind one balancer
     running_servers  the servers of the user and of projects     | host_views: what attached hosts are shown
-    hosts_that_search  which of them find tools by searching
+    decide_search_mode  which of them find tools by searching
     downstream   how hosts come in: HTTP, unix socket, stdio; their sessions, what they are asked
     routing      from method to handler: names, cached reads, subscriptions, the live catalogue
     rules        who may see and call what; the audit log

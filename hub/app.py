@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from cache.resource_cache import ResourceCache
+from config.diagnostics import Keys
 from config.diff import difference, pending
-from config.errors import Keys
 from config.loading.precedence import Origin
 from config.remembered_facts import Memory
 from config.security_settings import HookConfig
@@ -23,7 +23,7 @@ from config.setting_declarations import secrets_of
 from config.settings import HubConfig, UpstreamConfig
 from hub.bridge.era_bridge import EraBridge
 from hub.bridge.parking.parking import PARK, ParkedCalls
-from hub.bridge.request_state import ASK, RequestStates
+from hub.bridge.sealed_request_state import ASK, RequestStates
 from hub.bridge.tasks.task_bridge import Tasks
 from hub.bridge.url_elicitation import FindGuide
 from hub.calls.host_exchange import ProgressUpkeep
@@ -31,22 +31,22 @@ from hub.catalog.upstream_entries import UpstreamEntries
 from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view_names import home_of
 from hub.catalog.visible_names import rules_of
+from hub.decide_search_mode import SearchDecisions, load_modes
 from hub.downstream.host_conversations import Hosts
 from hub.host_views import HostViews
-from hub.hosts_that_search import SearchDecisions, load_modes
 from hub.link.autosave import autosave
 from hub.link.call_interface import Tenant
 from hub.link.fault_isolation import keep_going
 from hub.link.memory_budget import Budget
 from hub.link.sealing import Sealer
 from hub.linux.boot_clock import NO_BOOT_CLOCK, BootClock
+from hub.projects.find_project_of_host import TrustedProjects
 from hub.projects.projects import Projects
-from hub.projects.workplaces import TrustedProjects
 from hub.routing.list_updates import ListUpdates
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.log_levels import LogLevels
 from hub.routing.router import Router
-from hub.routing.subscriptions import Subscriptions
+from hub.routing.subscription_requests import Subscriptions
 from hub.routing.tool_usage import ToolUsage
 from hub.routing.view_catalogs import ShownServers
 from hub.rules.audit.writer import Audit
@@ -58,10 +58,10 @@ from hub.telemetry.tracing import Tracing
 from hub.telemetry.upstream_counts import UpstreamCounts
 from hub.wire.mcp import HUBD_VERSION
 from upstreams.inventory.last_known_lists import LastKnown
+from upstreams.read_secret_references import read_references
 from upstreams.redact import CommonSecrets
-from upstreams.reference_values import read_references
 from upstreams.session_contract import NO_CREDENTIALS, CredentialSource
-from upstreams.sessions.open_pool_sessions import RunSession
+from upstreams.sessions.session_opener import RunSession
 from upstreams.supervisor import Supervisor, Upstreams
 from upstreams.transports import choose_transport as transports
 from upstreams.transports.stdio.process import is_found
@@ -131,10 +131,12 @@ class Hub:
         note = self.audit.note
         self.judge = self.hosts.judge = Judge(trio.current_time, note)
         folder = PinFolder(pins, memory)
-        self.pins = Pins(folder, config.policy, upstreams, lambda name: self.live.changed(name), WALL, note)
+        self.pins = Pins(folder, config.policy, upstreams.servers, lambda name: self.live.changed(name), WALL, note)
         rules = rules_of(config, left_out)
-        shown_servers = ShownServers(upstreams, rules, claims, sealer, memory.save_soon, review=self.pins.review)
-        self.live = LiveCatalog(shown_servers, self.judge)
+        shown_servers = ShownServers(
+            upstreams.servers, rules, claims, sealer, memory.save_soon, review=self.pins.review
+        )
+        self.live = LiveCatalog(shown_servers, self.judge, upstreams)
         self.counts = UpstreamCounts()
         self.supervisor = Supervisor(
             memory,
@@ -209,7 +211,7 @@ class Hub:
                 if await self.tracing.prepare(self.config.tracing):
                     self.router.adjust(self.servers.configs, self.config.hooks)
                 await nursery.start(self.tracing.run)
-                await nursery.start(self.supervisor.run, self.config.upstreams)
+                await nursery.start(self.supervisor.run, self.servers.configs)
                 await nursery.start(self.bridge.run)
                 if self.projects is not None:
                     await nursery.start(self.projects.run)
@@ -263,7 +265,7 @@ class Hub:
     def visit_done(self, upstream: str, visit: str) -> None:
         """The sign-in of `visit` is done: calls that wait for it go on, and the hosts that were sent there, no others,
         are told. Nothing, if there is no such upstream any more."""
-        if (found := self.supervisor.upstreams.get(upstream)) is not None:
+        if (found := self.supervisor.upstreams.find(upstream)) is not None:
             found.elicitations.on_complete(visit)
 
     def _note_question(self, upstream: str, method: str, is_refused: bool) -> None:

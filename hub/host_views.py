@@ -10,7 +10,7 @@ from dataclasses import InitVar, dataclass
 
 import trio
 
-from config.security_settings import Profile
+from config.profile_settings import Profile
 from hub.catalog.catalog import Catalog
 from hub.catalog.profiles.profile_choice import ProfileChoice
 from hub.catalog.profiles.search_modes import SearchModes
@@ -19,7 +19,7 @@ from hub.control.answers import ProfileRow
 from hub.downstream.host_conversations import Host, Hosts
 from hub.routing.change_listeners import ListenStream
 from hub.routing.live_catalog import LiveCatalog
-from hub.routing.subscriptions import Subscriptions
+from hub.routing.subscription_requests import Subscriptions
 from hub.wire.mcp import Kind
 
 NO_LABEL = ""

@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from cache.resource_cache import ResourceCache
-from config.errors import Keys
+from config.diagnostics import Keys
 from config.loading.checks.rules import is_ruled
 from config.loading.precedence import Origin
+from config.loading.split_accounts import split_accounts
 from config.settings import HubConfig, UpstreamConfig
 from hub.catalog.view_names import home_of
 from hub.catalog.visible_names import rule_of, rules_of
@@ -42,16 +43,17 @@ class RunningServers:
 
     def __post_init__(self) -> None:
         self._live.judge.adjust(self.read_rules(self.config, self._origins))
-        self._router.adjust(self.config.upstreams, self.config.hooks)
+        self._router.adjust(self.configs, self.config.hooks)
 
     @property
     def configs(self) -> dict[str, UpstreamConfig]:
-        """The configurations of all servers by name, also of those of projects and of disabled ones."""
-        return self.config.upstreams | self._of_projects
+        """The configurations of all servers by name, also of those of projects and of disabled ones; of further
+        accounts as well."""
+        return split_accounts(self.config.upstreams | self._of_projects)
 
     async def prepare(self, config: HubConfig) -> None:
         """Read what `apply` needs to know."""
-        await self._supervisor.prepare(config.upstreams | self._of_projects)
+        await self._supervisor.prepare(split_accounts(config.upstreams | self._of_projects))
 
     def apply(
         self, config: HubConfig, left_out: Mapping[str, UpstreamConfig] = {}, origins: Mapping[Keys, Origin] = {}
@@ -91,8 +93,11 @@ class RunningServers:
         self._supervisor.apply(configs, drain_s=self.config.drain_s)
         budget = self.config.name_budget
         for name in before.keys() - self._supervisor.upstreams.keys():
-            _, home = home_of(name)
             self._reads.forget_upstream(name)
+            if before[name].is_further_account:
+                self._router.account_removed(name)
+                continue
+            _, home = home_of(name)
             self._router.removed(name, rule_of(name, before[name].config).sid(budget), home)
         self._live.judge.adjust(self.read_rules(self.config, self._origins))
         self._router.adjust(configs, self.config.hooks)

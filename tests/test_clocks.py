@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 WALL = {("time", "time"), ("time", "time_ns"), ("datetime", "now"), ("datetime", "utcnow"), ("datetime", "today")}
 MAY_LOOK = {
-    "hub/daemon/make_lasting_parts.py": "dates files of what upstreams offered, and log lines of upstreams",
+    "hub/daemon/make_keys_store_sessions_audit.py": "dates files of what upstreams offered, and log lines of upstreams",
     "hub/app.py": "dates what hosts carry, which outlives the process (the clock of a boot would not)",
     "hub/net/open_connections.py": "the Date header",
     "hub/daemon/logs/forms.py": "log records",

@@ -21,7 +21,8 @@ from hub.catalog.view_names import profile_view
 from hub.catalog.visible_names import Rules, UpstreamRule
 from hub.daemon.served_configuration import FixedReferences
 from hub.wire.jsonrpc import raw
-from hub.wire.mcp import L4, Freshness, Kind, ListEntry, Snapshot
+from hub.wire.mcp import L4, Kind
+from hub.wire.upstream_snapshot import Freshness, ListEntry, Snapshot
 from tests.real.flow_list import FLOWS, PAIRS
 
 TESTS = Path(__file__).parent

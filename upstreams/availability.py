@@ -10,11 +10,12 @@ from typing import Final
 
 import trio
 
+from config.server_names import server_of
 from config.settings import UpstreamConfig
 from hub.link import hub_errors
 from hub.link.backoff import jitter
 from hub.link.sync_primitives import Bell
-from upstreams.journal.history import History
+from upstreams.journal.events_and_trouble import History
 from upstreams.journal.journal import Journal
 from upstreams.lifecycle import TRANSITIONS, Event, State
 from upstreams.redact import CommonSecrets
@@ -92,7 +93,7 @@ class Availability:
     def refuse_if_disabled(self) -> None:
         """Return unless the upstream is disabled. Raises UpstreamUnavailable: it is."""
         if self.state is State.DISABLED:
-            remedy = f"run `hubd enable {self._name}`"
+            remedy = f"run `hubd enable {server_of(self._name)}`"
             text = f"{self._name} is disabled in the hub's configuration; use something else, or let the user {remedy}"
             for_people = f"{self._name} is disabled: {remedy}"
             raise hub_errors.UpstreamUnavailable(text, upstream=self._name, for_people=for_people)

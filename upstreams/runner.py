@@ -4,7 +4,7 @@
            and, if nobody has needed it for `idle_stop_s`, from any of these: stop -> wait until wanted -> attempt ...
 
 While the main session is open, `inventory.refresh` reads the lists over it. Sessions of single hosts are opened by
-`sessions.open_pool_sessions` when they are needed; a restart closes them, too.
+`sessions.session_opener` when they are needed; a restart closes them, too.
 """
 
 import logging
@@ -16,7 +16,7 @@ import trio
 
 from hub.link import hub_errors
 from hub.link.log_context import SUBJECT, UpstreamSubject
-from hub.wire.declarations import EXPERIMENTAL, HubChain, join_chains, read_chain
+from hub.wire.hub_chains import EXPERIMENTAL, HubChain, join_chains, read_chain
 from hub.wire.mcp import Kind
 from upstreams.cold_start.start_gate import StartGate
 from upstreams.inventory.read_lists import Listing
@@ -137,7 +137,7 @@ class UpstreamRunner:
         if self._is_loop(join_chains(listing.behind for listing in found.values())):
             return False
         if upstream.config.checked_schemas:
-            from upstreams.inventory.schema_checks import without_fetching  # not above: few want it
+            from upstreams.inventory.compiled_schemas import without_fetching  # not above: few want it
 
             found, reasons = without_fetching(found, upstream.config.checked_schemas)
             problems = [*problems, *reasons]

@@ -1,9 +1,9 @@
 """Session: the contract of a session with an upstream, whatever its transport.
 
 `transports.choose_transport` makes sessions: it calls `started` with the session when the handshake is complete, and
-goes on until the connection ends. A session that ended is never opened again; the runner or `open_pool_sessions` starts
+goes on until the connection ends. A session that ended is never opened again; the runner or `session_opener` starts
 a new one. Nobody above writes for a transport or an era: `run_session` chooses the transport,
-`transports.stamp_for_era` writes for the era.
+`transports.request_params_for_era` writes for the era.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -14,7 +14,7 @@ from msgspec import Raw, Struct
 from config.settings import UpstreamConfig
 from hub.link.call_interface import OWNER, Done, Exchange, Operation, Program, RunningCall
 from hub.link.hub_errors import UpstreamProtocolError
-from hub.wire.declarations import ServerFacts
+from hub.wire.capabilities import ServerFacts
 from hub.wire.jsonrpc import EMPTY, Failure, Notification, Reply, detach, peek_object
 from hub.wire.mcp import Era, Kind
 from hub.wire.questions.askable_questions import Question
@@ -248,7 +248,7 @@ class Session(Protocol):
     facts: ServerFacts
     """The server information of the upstream; `version` is the revision in use."""
     transport: str
-    """For status: `stdio`, `http` or `sse`."""
+    """For status: `stdio`, `http`, `sse` or `ws`."""
     pid: int | None
     """The process id, if the upstream is a child process."""
 

@@ -85,6 +85,8 @@ class UpstreamStatus(Trouble, frozen=True, kw_only=True):
     """One upstream, as `hubd status` shows it."""
 
     name: str = ""
+    label: str = ""
+    """The same with the name of its account, where there are several."""
     state: str = ""
     installing: bool = False
     """It is being connected, and a package runner is at work for that."""

@@ -20,7 +20,9 @@ from typing import Final
 import trio
 
 from config.diff import compare, config_key
+from config.loading.split_accounts import whole_name
 from config.remembered_facts import Memory
+from config.server_names import ACCOUNT_MARK, server_of
 from config.settings import UpstreamConfig
 from hub.link.fault_isolation import keep_going, run_isolated
 from hub.link.sync_primitives import Bell
@@ -31,12 +33,12 @@ from upstreams.inventory.last_known_lists import LATE, LastConnected, LastKnown
 from upstreams.journal.journal import Journals
 from upstreams.lifecycle import State
 from upstreams.questions.budgets import OnAsked, tell_nobody
+from upstreams.read_secret_references import ReadReferences, read_references
 from upstreams.redact import CommonSecrets
-from upstreams.reference_values import ReadReferences, read_references
 from upstreams.runner import UpstreamRunner
 from upstreams.session_contract import NO_CREDENTIALS, NO_WATCH, CredentialSource, SessionWatch
-from upstreams.sessions.open_pool_sessions import RunSession
-from upstreams.subscriptions.subscription import InvalidationListener
+from upstreams.sessions.session_opener import RunSession
+from upstreams.subscriptions.resource_subscription import InvalidationListener
 from upstreams.transports.choose_transport import run_session
 from upstreams.transports.stdio.process import is_found
 from upstreams.upstream import ManagedUpstream, UpstreamParts
@@ -47,11 +49,37 @@ URGE_S: Final = 30.0
 """Seconds between attempts to start a replacement while its predecessor still serves."""
 
 
-class Upstreams(dict[str, ManagedUpstream]):
+class Servers(dict[str, ManagedUpstream]):
     """Upstreams by name, in the order of the configuration. A missing one was removed: `UpstreamUnavailable`."""
 
     def __missing__(self, name: str) -> ManagedUpstream:
         raise removal_error(name)
+
+
+class Upstreams(Servers):
+    """All that runs, also further accounts at a server. `servers` are the same without those."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.servers = Servers()
+
+    def __setitem__(self, name: str, upstream: ManagedUpstream) -> None:
+        super().__setitem__(name, upstream)
+        if ACCOUNT_MARK not in name:
+            self.servers[name] = upstream
+
+    def remove(self, name: str) -> ManagedUpstream:
+        """Take out one that is there."""
+        self.servers.pop(name, None)
+        return self.pop(name)
+
+    def find(self, name: str) -> ManagedUpstream | None:
+        """The upstream that runs under a name, or under which sign-ins at it are kept."""
+        found = self.get(name)
+        if found is None and ACCOUNT_MARK in name:
+            first = self.get(server_of(name))
+            found = first if first is not None and whole_name(first.name, first.config) == name else None
+        return found
 
 
 @dataclass(eq=False, repr=False)
@@ -228,11 +256,11 @@ class Supervisor:
             elif not self._adjust_candidate(name, config):
                 self._change(name, config)
         for name in configs:  # in this order
-            self.upstreams[name] = self.upstreams.pop(name)
+            self.upstreams[name] = self.upstreams.remove(name)
 
     def _remove(self, name: str) -> None:
         self._drop_candidate(name)
-        upstream = self.upstreams.pop(name)
+        upstream = self.upstreams.remove(name)
         upstream.retire()
         self.journals.pop(name, None)  # its followers hear no more
         self._see_off(self._generations.pop(name))
@@ -307,7 +335,7 @@ class Supervisor:
         name = upstream.name
         if (candidate := self._candidates.get(name)) is None or candidate.upstream is not upstream:
             self._mark_reported(name)
-            if not upstream.offered.listed:
+            if not upstream.offered.listed and not upstream.is_further_account:
                 self.on_change(name)  # lists say that they wait for it, until they are made anew
         elif upstream.state is State.CONNECTED and upstream.offered.listed:
             log.info("%s is replaced: its successor is ready", name)
@@ -338,7 +366,8 @@ class Supervisor:
             self.last_known.note(upstream.name, upstream.config, upstream.snapshot)
             if upstream.state is State.CONNECTED:
                 self.last_connected.note(upstream.config)
-        self.on_change(upstream.name)
+        if not upstream.is_further_account:
+            self.on_change(upstream.name)
 
     def _see_off(self, generation: Generation) -> None:
         self._leaving.append(generation)

@@ -14,11 +14,11 @@ from hub.wire.jsonrpc import Reply, peek_str
 from hub.wire.mcp import Kind
 from hub.wire.questions.askable_questions import Question
 from upstreams.inventory.refresh import ListRefresh
-from upstreams.journal.history import History
+from upstreams.journal.events_and_trouble import History
 from upstreams.questions.budgets import QuestionBudget
 from upstreams.session_contract import Exit
 from upstreams.status_facts import SandboxFacts
-from upstreams.subscriptions.subscription import InvalidationListener
+from upstreams.subscriptions.resource_subscription import InvalidationListener
 
 log = logging.getLogger(__name__)
 

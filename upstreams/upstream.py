@@ -21,33 +21,36 @@ from math import inf
 import trio
 from msgspec import Struct, structs
 
+from config.loading.split_accounts import whole_name
 from config.remembered_facts import Memory
+from config.server_names import ACCOUNT_MARK
 from config.settings import UpstreamConfig
 from hub.link.call_interface import Caller, Done, Exchange, Operation, RunningCall, Tenant
 from hub.link.elicitation_ends import FinishedElicitations
 from hub.link.hub_errors import HubError, UpstreamLoop, UpstreamUnauthorized, UpstreamUnavailable
 from hub.link.sync_primitives import DirtyFlag
 from hub.wire.jsonrpc import Failure, Reply
-from hub.wire.mcp import Era, Kind, Snapshot, era_of
+from hub.wire.mcp import Era, Kind, era_of
 from hub.wire.questions.askable_questions import Question, QuestionRefusal, outcome_of_question
+from hub.wire.upstream_snapshot import Snapshot
 from upstreams.availability import Availability
 from upstreams.cold_start.start_gate import StartGate
-from upstreams.host_subscriptions import HostSubscriptions
-from upstreams.inventory.offer import Offered, declares_changes, empty_snapshot, is_local
+from upstreams.inventory.current_lists import Offered, declares_changes, empty_snapshot, is_local
 from upstreams.inventory.refresh import ListRefresh, Reading
 from upstreams.journal.journal import Journal
 from upstreams.lifecycle import Event, State
 from upstreams.questions.budgets import OnAsked, QuestionBudget
+from upstreams.read_secret_references import ReadReferences, ReferenceValues
 from upstreams.redact import CommonSecrets
-from upstreams.reference_values import ReadReferences, ReferenceValues
 from upstreams.session_contract import CredentialSource, SessionWatch
 from upstreams.sessions.calls import Calls
-from upstreams.sessions.open_pool_sessions import RunSession, SessionOpener, SessionParts
 from upstreams.sessions.pool import Pool
 from upstreams.sessions.pooled_session import PooledSession
 from upstreams.sessions.select_session import LegacySessions, SessionSelector
+from upstreams.sessions.session_opener import RunSession, SessionOpener, SessionParts
 from upstreams.status_facts import Counts, UpstreamStatus
-from upstreams.subscriptions.subscription import InvalidationListener, ResourceSubscriber
+from upstreams.subscriptions.resource_subscription import InvalidationListener, ResourceSubscriber
+from upstreams.subscriptions_across_sessions import HostSubscriptions
 from upstreams.unasked_events import EventSink
 
 
@@ -405,9 +408,24 @@ class ManagedUpstream:
         return needed_at if main is None else max(needed_at, main.idle_since, main.needed_until)
 
     @property
+    def whole_name(self) -> str:
+        """Its name with that of the account, where there are several."""
+        return whole_name(self.name, self.config)
+
+    @property
+    def is_further_account(self) -> bool:
+        """True if it is another account at a server, whose lists are those of the first."""
+        return ACCOUNT_MARK in self.name
+
+    def resemble(self, first: "ManagedUpstream") -> None:
+        """Take what another account at the server offers for what this one does, until it is connected."""
+        self.offered.replace_snapshot(structs.replace(first.snapshot, upstream=self.name))
+
+    @property
     def is_dormant(self) -> bool:
         """True if the upstream waits for its first call: it is lazy, and what it offers is known."""
-        return self.state is State.IDLE and self.config.start == "lazy" and self.offered.known
+        is_known = self.offered.known or self.is_further_account
+        return self.state is State.IDLE and self.config.start == "lazy" and is_known
 
     # --- another configuration ----------------------------------------------------------------------------------------
 
@@ -479,7 +497,8 @@ class ManagedUpstream:
     def has_reported(self) -> bool:
         """True once its offer is known, or its failure."""
         offered = self.offered
-        return offered.listed or offered.remembered or self.last_error is not None or self.state is State.DISABLED
+        is_over = self.last_error is not None or self.state is State.DISABLED or self.is_further_account
+        return offered.listed or offered.remembered or is_over
 
     @property
     def knows_tools(self) -> bool:
@@ -493,7 +512,7 @@ class ManagedUpstream:
         """True if its lists may soon differ from `snapshot`."""
         if self.state is State.CONNECTED:
             return not self.offered.listed
-        if self.state is State.IDLE and self.offered.known:
+        if self.is_dormant or (self.state is State.IDLE and self.offered.known):
             return False
         return self.state not in (State.DISABLED, State.UNAUTHORIZED, State.UNRESOLVED)
 
@@ -504,6 +523,7 @@ class ManagedUpstream:
         if session and (session.pid is not None or session.is_pinged or silent_s is not None):
             health = "ok" if silent_s is None else "silent"
         transport = "sse" if self.config.transport == "sse" else "http"  # the server may turn out to speak another
+        transport = "ws" if self.config.speaks_websocket else transport
         if session or self.config.command is not None:
             transport = session.transport if session else "stdio"
         trouble = self.availability.history.trouble(self.state, trio.current_time())
@@ -511,6 +531,7 @@ class ManagedUpstream:
         installing_s = start.installing_s(trio.current_time()) if start else None
         return UpstreamStatus(
             name=self.name,
+            label=self.whole_name,
             state=self.state.value,
             installing=installing_s is not None,
             installing_s=None if installing_s is None else round(installing_s, 1),

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from cache.redis.bus import BEAT_S, Bus
 from cache.redis.health import StoreHealth
+from cache.redis.hub_messages_and_heartbeats import BEAT_S, Bus
 from cache.redis.layout import INVALIDATE, MAX_DELETED, CommandRefused, Layout, ValueSealer, look_up_command
 from cache.redis.url import StoreAddress
 from cache.shared_store import StoreListener, StoreUnreachable
@@ -33,7 +33,7 @@ FIRST_PAUSE_S: Final = 0.5
 HURRY_S: Final = 2.0
 """Longest pause while other hubs may find entries that this hub knows to be stale."""
 GREETING_S: Final = 3.0
-"""Time limit of the first answers; after that, heartbeats count (`cache.redis.bus`)."""
+"""Time limit of the first answers; after that, heartbeats count (`cache.redis.hub_messages_and_heartbeats`)."""
 STEADY_S: Final = 10.0
 """After connections that lived so long, pauses begin anew."""
 MAX_URIS: Final = 64

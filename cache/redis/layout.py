@@ -23,8 +23,8 @@ from typing import Final
 
 from cache.shared_store import StoreUnreachable
 from hub.link.sealing import Cipher, join_apart
+from hub.wire.normalize_uri import normalize
 from hub.wire.uri_hierarchy import parents
-from hub.wire.uri_spellings import normalize
 
 HASH_TTL_S: Final = 3600
 """Lifetime of tokens after the last one was made; no entry lives longer."""

@@ -12,7 +12,7 @@ import msgspec
 import trio
 from msgspec import Raw, Struct
 
-from cache.entry import EVERYONE, Entry
+from cache.cache_entry import EVERYONE, Entry
 from cache.redis.coherence_link import StoreLink
 from cache.redis.layout import HASH_TTL_S, CommandRefused, ValueSealer, look_up_command, time_of
 from cache.redis.shared_facts import SharedFacts

@@ -17,8 +17,8 @@ from msgspec import Struct
 
 from config.environment.hubd_env import Environ, line_for
 from config.environment.variables_for_servers import Patterns, passing
-from config.own_program import is_executable, passing_place
-from config.references import texts_in
+from config.hubd_executable import is_executable, passing_place
+from config.secret_references import texts_in
 
 _OF_A_LOGIN = re.compile(
     r"HOME|LOGNAME|USER|SHELL|TERM|TMPDIR|DISPLAY|WAYLAND_DISPLAY|XAUTHORITY|SSH_AUTH_SOCK|DBUS_.*|HUBD_.*"

@@ -1,7 +1,8 @@
 """Servers that hosts have, with our setting names, and the identity by which two entries are one server.
 
-`host_servers` reads the text of one file. What an entry means is for `host_files` to say; here the host's variables get
-the meaning they have there, and programs that only pass on a remote server are taken away (`unwrap_proxies`).
+`host_servers` reads the text of one file. What an entry means is for `translate_host_file` to say; here the host's
+variables get the meaning they have there, and programs that only pass on a remote server are taken away
+(`unwrap_proxies`).
 """
 
 import json
@@ -12,17 +13,17 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from config.diagnostics import Findings
 from config.editing.text import serverfile
 from config.editing.text.change import EditRefused
-from config.errors import Findings
 from config.hosts.known_hosts import Place
 from config.hosts.secret_literals import spots_of
 from config.hosts.unwrap_proxies import unwrap, what_keeps_it
-from config.loading.host_entry import SPELLINGS
-from config.loading.host_files import FieldTable, is_hub, servers
+from config.loading.translate_host_entry import SPELLINGS
+from config.loading.translate_host_file import FieldTable, is_hub, servers
 from config.loading.variables import Missing, Unresolved, Variables
 from config.name_globs import ALL
-from config.references import map_leaves, texts_in
+from config.secret_references import map_leaves, texts_in
 from config.server_names import is_reserved, is_server_id, short_id
 from config.settings import HubConfig
 

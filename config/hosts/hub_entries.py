@@ -25,18 +25,24 @@ from config.editing.text import jsonc, serverfile
 from config.editing.text.change import Edit, EditRefused
 from config.hosts.host_file_records import RecordsByFile
 from config.hosts.known_hosts import KnownHost, Place
-from config.loading.host_files import command_of, hubd_command
+from config.loading.translate_host_file import command_of, hubd_command
 
 KEY: Final = "hub"
 """The name of our entry in every host."""
 
 
 def stdio_entry(
-    host: KnownHost, hubd: str, variables: Mapping[str, str] = {}, *, upstream: str = "", key: str = KEY
+    host: KnownHost,
+    hubd: str,
+    variables: Mapping[str, str] = {},
+    *,
+    upstream: str = "",
+    profile: str = "",
+    key: str = KEY,
 ) -> dict[str, Any]:
     """The entry that starts `hubd connect` for `host`, with these variables set for it. `upstream`: for that server
-    alone, under its own tool names; `key` is the name of the entry."""
-    chosen = ["--upstream", upstream] if upstream else []
+    alone, under its own tool names; `profile`: for what that shows; `key` is the name of the entry."""
+    chosen = ["--upstream", upstream] if upstream else ["--profile", profile] if profile else []
     values = {"command": hubd, "args": ["connect", *chosen, "--host", host.id], "name": key}
     entry: dict[str, Any] = _fill(host.stdio, values)
     return entry | {host.environment: dict(variables)} if variables else entry

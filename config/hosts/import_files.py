@@ -14,10 +14,10 @@ from pathlib import Path
 from msgspec import Struct, structs
 
 from config.atomic_writes import read_file, replace_file
+from config.diagnostics import ConfigError, EditError
 from config.editing.imported_file import blocks_of, compose_file
 from config.editing.text import toml
 from config.editing.text.change import EditRefused
-from config.errors import ConfigError, EditError
 from config.hosts.host_servers import Server
 from config.hosts.import_plan import Import, block, unfit
 from config.hosts.install import run_program, text_at

@@ -18,7 +18,7 @@ from config.editing.text.change import EditRefused
 from config.hosts.host_servers import Identity, Server, Skipped, could_be, identity, is_about_tools, is_unopened
 from config.hosts.secret_literals import NewSecrets, refer_to_store, referring
 from config.loading.document import parse
-from config.loading.host_entry import SPELLINGS
+from config.loading.translate_host_entry import SPELLINGS
 from config.loading.variables import Variables
 from config.name_globs import ALL, union
 from config.server_names import MAX_ID, fold, is_reserved, is_server_id, short_id

@@ -19,9 +19,9 @@ from typing import Any, Final, Literal
 from msgspec import Struct, structs
 
 from config.atomic_writes import read_file, refuse_place, remove_file, replace_file
+from config.diagnostics import EditError
 from config.editing.text import serverfile
 from config.editing.text.change import EditRefused
-from config.errors import EditError
 from config.hosts import hub_entries
 from config.hosts.known_hosts import Place
 from config.hosts.removed_originals import Original, as_before, of_host, out_again, restore

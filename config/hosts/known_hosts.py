@@ -17,9 +17,9 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from config.editing.text.file_shape import Format, Shape
-from config.errors import quote_toml
-from config.security_settings import Profile
+from config.diagnostics import quote_toml
+from config.editing.text.format_and_root import Format, Shape
+from config.profile_settings import Profile
 
 _VARIABLE = re.compile(r"\$\{([A-Z_]+):-([^}]*)\}")
 
@@ -29,6 +29,20 @@ class Editor(Struct, frozen=True, forbid_unknown_fields=True):
 
     title: str
     linux: str
+
+
+class SubagentForm(Struct, frozen=True, forbid_unknown_fields=True):
+    """The files in which a host describes subagents; the fields are described in `hosts.toml`."""
+
+    file: str
+    project: str
+    servers: str
+    tools: str = ""
+    listed: bool = False
+
+    @property
+    def is_toml(self) -> bool:
+        return self.file.endswith(".toml")
 
 
 class KnownHost(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -54,6 +68,7 @@ class KnownHost(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     project_permissions: tuple[str, ...] = ()
     agents: tuple[str, ...] = ()
     project_agents: tuple[str, ...] = ()
+    subagent: SubagentForm | None = None
     variables: str = ""
     skeleton: str = ""
     note: str = ""

@@ -16,9 +16,9 @@ from typing import Any, Final, Literal
 from msgspec import Struct
 
 from config.atomic_writes import read_file
+from config.diagnostics import EditError
 from config.editing.text import jsonc
 from config.editing.text.change import EditRefused
-from config.errors import EditError
 from config.hosts.hub_entries import KEY
 from config.hosts.known_hosts import KnownHost, Machine
 

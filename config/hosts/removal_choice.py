@@ -11,9 +11,9 @@ from typing import Final, Literal
 
 from msgspec import Struct, structs
 
+from config.diagnostics import EditError
 from config.editing.text import serverfile
 from config.editing.text.change import EditRefused
-from config.errors import EditError
 from config.hosts.host_servers import Server
 from config.hosts.hub_entries import Records, our_entries
 from config.hosts.import_files import Write

@@ -13,10 +13,10 @@ from typing import Any, Final
 
 from msgspec import Struct, structs
 
+from config.diagnostics import EditError
 from config.editing.text import serverfile
 from config.editing.text.change import Edit, EditRefused
-from config.editing.text.file_shape import Shape
-from config.errors import EditError
+from config.editing.text.format_and_root import Shape
 from config.hosts.host_file_records import RecordsByFile
 from config.hosts.known_hosts import Place, all_hosts
 

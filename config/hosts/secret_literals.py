@@ -14,7 +14,7 @@ from hashlib import sha256
 from itertools import count
 from typing import Any, Final, NamedTuple
 
-from config.errors import EditError
+from config.diagnostics import EditError
 from config.secrets.detection import looks_secret, secret_arguments
 from config.secrets.store import SecretStore, SecretUnavailable, Stored
 from config.setting_declarations import Secret

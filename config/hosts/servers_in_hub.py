@@ -8,9 +8,9 @@ from pathlib import Path
 
 from msgspec import structs
 
+from config.diagnostics import EditError, Problem
 from config.editing.imported_file import marks_of_removal
 from config.editing.text.change import EditRefused
-from config.errors import EditError, Problem
 from config.hosts.host_servers import Identity, identities, survey
 from config.hosts.import_plan import identities_in
 from config.hosts.install import text_at

@@ -10,18 +10,19 @@ from typing import Any, Final
 
 import msgspec
 
-from config.errors import ConfigError, Diagnostic, Findings, Keys, Problem
+from config.diagnostics import ConfigError, Diagnostic, Findings, Keys, Problem
 from config.loading.checks.hub import problems_of_hub, warnings_of_hub
-from config.loading.checks.names import problems_of_names, warnings_of_names
 from config.loading.checks.oauth import problems_of_oauth_in_fleet
 from config.loading.checks.profiles import warnings_of_profiles
 from config.loading.checks.rules import warnings_of_policy
+from config.loading.checks.server_and_tool_names import problems_of_names, warnings_of_names
 from config.loading.checks.upstream import problems_of_upstream, warnings_of_upstream
 from config.loading.convert_to_structs import UPSTREAM, convert, convert_known, nearest
 from config.loading.gather import ConfigFiles, Gathered, gather
 from config.loading.one_file import resolve_settings, resolve_table
 from config.loading.precedence import Origin, Stack, makes_sense, stacks
-from config.references import with_given
+from config.loading.split_accounts import problems_of_chosen_accounts
+from config.secret_references import with_given
 from config.setting_declarations import declarations, reveal
 from config.settings import HubConfig, ServerSettings, UpstreamConfig
 
@@ -130,6 +131,8 @@ def assemble(gathered: Gathered) -> tuple[HubConfig, dict[Keys, Origin]]:
     for name, stack in found.items():
         origins |= origins_of(name, stack)
     if main is not None:
+        for problem in problems_of_chosen_accounts(config.profiles, upstreams):
+            main.findings.wrong(problem.keys, str(problem))
         warnings = warnings_of_profiles(config.profiles, upstreams)
         for warning in (*warnings, *warnings_of_policy(config, upstreams)):
             main.findings.warn(warning.keys, str(warning))

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, TypeVar, get_args, get_origin
 import msgspec
 from msgspec import Struct
 
-from config.errors import Findings, Keys
+from config.diagnostics import Findings, Keys
 from config.security_settings import ConditionalRule, PolicyConfig
 from config.setting_declarations import declarations, hide, tables
 from config.settings import HubConfig, ServerSettings, UpstreamConfig

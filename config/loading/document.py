@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from config.errors import Keys, Problem
+from config.diagnostics import Keys, Problem
 from config.loading import json_scanner
 from config.loading.text_limits import refuse_deep, refuse_toml, refuse_yaml, too_deep
 

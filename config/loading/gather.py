@@ -22,8 +22,8 @@ from typing import Final
 
 from msgspec import Struct
 
+from config.diagnostics import ConfigError, Findings, Problem
 from config.environment.hubd_env import Assignment, join_own
-from config.errors import ConfigError, Findings, Problem
 from config.hub_paths import config_file
 from config.loading.document import SUFFIXES
 from config.loading.one_file import Layer, Source, find_config, read_source, resolve_settings

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from config.errors import Keys, Problem
+from config.diagnostics import Keys, Problem
 from config.loading.text_limits import refuse_json
 
 BOM: Final = "\ufeff"

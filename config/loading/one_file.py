@@ -2,8 +2,8 @@
 and paths made absolute.
 
 The steps: text (`safe_reading`), a tree with lines (`document`), upstream tables by name (here for our TOML,
-`host_files` for a host's file), values with variables replaced (here). What follows needs all files and is the work of
-`assemble`. Nothing here raises: what is wrong is among the file's findings.
+`translate_host_file` for a host's file), values with variables replaced (here). What follows needs all files and is the
+work of `assemble`. Nothing here raises: what is wrong is among the file's findings.
 """
 
 import os
@@ -17,14 +17,14 @@ from typing import Any
 
 from msgspec import UNSET, Struct
 
-from config.errors import Findings, Keys, Problem
+from config.diagnostics import Findings, Keys, Problem
 from config.hub_paths import config_file
 from config.loading.convert_to_structs import HUB
 from config.loading.document import parse
-from config.loading.host_files import SUFFIXES, FieldTable, is_dialect, refuse_crowd, servers
+from config.loading.translate_host_file import SUFFIXES, FieldTable, is_dialect, refuse_crowd, servers
 from config.loading.variables import NO_NUL, Missing, Unresolved, Variables
-from config.references import NUL, blank_references, map_leaves, references_in
 from config.safe_reading import Content, decode_content, fetch, refuse_large
+from config.secret_references import NUL, blank_references, map_leaves, references_in
 from config.setting_declarations import Declaration, declarations
 from config.settings import HubConfig, UpstreamConfig
 

@@ -14,10 +14,10 @@ from typing import Any
 
 from msgspec import Struct
 
-from config.errors import Keys
-from config.loading.host_entry import names_said
-from config.loading.host_files import FieldTable
+from config.diagnostics import Keys
 from config.loading.one_file import Layer, Source
+from config.loading.translate_host_entry import names_said
+from config.loading.translate_host_file import FieldTable
 from config.setting_declarations import declarations
 from config.settings import ServerSettings
 

@@ -8,7 +8,7 @@ stop because the text is wrong, everything that a parser sees is seen here, too.
 import re
 from typing import Any, Final
 
-from config.errors import Problem
+from config.diagnostics import Problem
 
 MAX_DEPTH: Final = 64
 MAX_KEY_PARTS: Final = 16

@@ -1,9 +1,9 @@
 """`${VAR}`, `${VAR:-default}`, `${env:VAR}`, `${file:path}` in configuration values. `$${` stands for a plain `${`.
 
 In the strings of servers `${secret:NAME}`, `${credential:NAME}` and `${cmd:ARGV}` are not replaced here, but marked
-(`config.references`): their values are read when the server starts. So are the first two in arguments that a profile
-fixes. A server's `${VAR}` that is not set is the secret of that name, if one is kept. Editors provide further names:
-`${userHome}`, `${/}`, and in files of a project `${workspaceFolder}`.
+(`config.secret_references`): their values are read when the server starts. So are the first two in arguments that a
+profile fixes. A server's `${VAR}` that is not set is the secret of that name, if one is kept. Editors provide further
+names: `${userHome}`, `${/}`, and in files of a project `${workspaceFolder}`.
 
 An unset variable without a default is an error, never an empty string: a server started with an empty token fails in
 ways that are hard to understand. As in a shell, the default is also used for a variable that is set but empty.
@@ -20,8 +20,8 @@ from typing import Final
 from config import base_directories
 from config.environment.hubd_env import Assignment, NotReadable, assignments
 from config.hub_paths import SECRETS_FILE
-from config.references import NUL, Malformed, Reference, mark_reference, read
 from config.safe_reading import read_plain
+from config.secret_references import NUL, Malformed, Reference, mark_reference, read
 from config.secrets.kept_secrets import read_secrets
 from config.secrets.private_state_files import StateUnreadable
 

@@ -11,8 +11,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from config.registry.places_to_fill import (
+    Asked,
+    NotRunnable,
+    Piece,
+    Slot,
+    all_asked,
+    as_setting,
+    fill_template,
+    literal_parts,
+)
 from config.registry.server_json import RegistrySource, one_line
-from config.registry.slots import Asked, NotRunnable, Piece, Slot, all_asked, as_setting, fill_template, literal_parts
 from config.registry.ways_to_run import Way
 
 Absolute = Callable[[str], str]

@@ -17,8 +17,8 @@ from typing import Final
 
 from msgspec import Struct
 
+from config.registry.places_to_fill import NotRunnable, Place, Slot, names_in, slots_of
 from config.registry.server_json import Argument, ArgumentTemplate, KeyValue, Package, ServerJson, Transport, one_line
-from config.registry.slots import NotRunnable, Place, Slot, names_in, slots_of
 
 BY_HAND: Final = "add it by hand if you trust it"
 _DECISIVE = re.compile(

@@ -7,7 +7,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from config.references import NUL, is_name
+from config.secret_references import NUL, is_name
 from config.secrets.private_state_files import StateFile
 
 MAX_VALUE_BYTES: Final = 1 << 16

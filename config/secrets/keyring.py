@@ -78,6 +78,13 @@ class SystemKeyring:
         return found if isinstance(found, str) else None
 
 
+class NoSystemKeyring(SystemKeyring):
+    """In place of one where secrets are kept in files."""
+
+    def _ask(self, do: str, name: str, value: str | None = None) -> str | None:
+        raise NoKeyring("secrets of people are kept in files")
+
+
 def system_keyring() -> SystemKeyring:
     """The keyring of this user's state directory, the same one for the run of a command."""
     return _keyring_of(Path(base_directories.state_dir()))

@@ -1,6 +1,6 @@
 """The store of `hubd secret`: secrets by name, in the keyring where one answers, else in `secrets.json` (0600).
 
-    store = SecretStore.open()
+    store = SecretStore.open()                      or open(principal="bob"): those of one of several people
     store.keep("GITHUB_TOKEN", value)       ->  where it is kept, and why not in the keyring
     store.names()                           ->  {"GITHUB_TOKEN": "keyring"}
     store.get("GITHUB_TOKEN")
@@ -11,20 +11,23 @@ keyring may wait a minute for somebody who unlocks it.
 """
 
 import secrets
+import shlex
 from collections.abc import Callable
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import Literal
 
 from msgspec import Struct
 
 from config.atomic_writes import lock_edits, replace_private
-from config.errors import EditError
+from config.diagnostics import EditError
 from config.hub_paths import secrets_path
-from config.references import NAME_RULE, NUL, is_name
+from config.secret_references import NAME_RULE, NUL, is_name
 from config.secrets.kept_secrets import MAX_VALUE_BYTES, SECRETS, KeptSecret, read_secrets
-from config.secrets.keyring import KeyringRefused, NoKeyring, SystemKeyring, system_keyring
+from config.secrets.keyring import KeyringRefused, NoKeyring, NoSystemKeyring, SystemKeyring, system_keyring
 from config.secrets.private_state_files import MAX_FILE_BYTES, StateUnreadable
+from config.settings import OWNER
 
 Place = Literal["keyring", "file"]
 
@@ -42,17 +45,28 @@ class Stored(Struct, frozen=True):
 
 
 class SecretStore:
-    """Secrets by name. Each method reads the file, so that another process may change it meanwhile."""
+    """Secrets by name. Each method reads the file, so that another process may change it meanwhile. `owner`: of whom
+    they are, for the command that keeps one; "": of the hub's owner."""
 
-    def __init__(self, path: Path, keyring: SystemKeyring) -> None:
+    def __init__(self, path: Path, keyring: SystemKeyring, owner: str = "") -> None:
         self.path = path
         self._keyring = keyring
+        self._remedy = f" --for {shlex.quote(owner)}" if owner else ""
 
     @classmethod
-    def open(cls, keyring: SystemKeyring | None = None) -> "SecretStore":
-        """The store of this user. `keyring`: None is that of the system.
+    def open(cls, keyring: SystemKeyring | None = None, *, principal: str = OWNER) -> "SecretStore":
+        """The store of this user, or of another principal of the hub, which is a file of its own. `keyring`: None is
+        that of the system.
         Raises: ConfigError, if the state directory is not private."""
-        return cls(secrets_path(), keyring or system_keyring())
+        own = secrets_path()
+        if principal == OWNER:
+            return cls(own, keyring or system_keyring())
+        path = own.with_name("people") / f"{sha256(principal.encode()).hexdigest()[:32]}.json"
+        return cls(path, NoSystemKeyring(own.parent), principal)
+
+    @property
+    def _directory(self) -> Path:
+        return secrets_path().parent
 
     def names(self) -> dict[str, Place]:
         """The names of all secrets, and the place that keeps each. Raises: EditError, if the file cannot be used."""
@@ -65,7 +79,7 @@ class SecretStore:
         except StateUnreadable as error:
             raise SecretUnavailable(str(error)) from None
         if kept is None:
-            raise SecretUnavailable(f"there is no secret {name}: run `hubd secret set {name}`")
+            raise SecretUnavailable(f"there is no secret {name}: run `hubd secret set {name}{self._remedy}`")
         if kept.value is not None:
             return kept.value
         try:
@@ -108,7 +122,7 @@ class SecretStore:
 
     def _note(self, name: str, value: str, stored: Stored) -> KeptSecret | None:
         """Note in the file where a secret is kept; the note before. Raises EditError: the file cannot be used."""
-        with lock_edits(self.path.parent):
+        with lock_edits(self._directory):
             known = self._read()
             before = known.get(name)
             if stored.place == "file" and before is not None and before.value == value:
@@ -121,7 +135,7 @@ class SecretStore:
     def remove(self, name: str) -> str:
         """Forget a secret; a note if the keyring may still have it, else "".
         Raises: EditError, if there is none, or the file cannot be used."""
-        with lock_edits(self.path.parent):
+        with lock_edits(self._directory):
             known = self._read()
             if name not in known:
                 raise EditError(f"there is no secret {name}; `hubd secret ls` lists what there is")
@@ -155,6 +169,7 @@ class SecretStore:
             most = f"{MAX_FILE_BYTES >> 20} MB"
             raise EditError(f"{self.path}: all secrets together are larger than {most}; remove some")
         try:
+            self.path.parent.mkdir(mode=0o700, exist_ok=True)
             replace_private(self.path, data)
         except OSError as error:
             raise EditError(f"{self.path}: cannot be written: {error.strerror}; nothing was changed") from None

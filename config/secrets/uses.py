@@ -7,13 +7,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from config.errors import ConfigError
+from config.diagnostics import ConfigError
 from config.hub_paths import secrets_path, trust_path
 from config.loading.gather import gather
 from config.loading.one_file import Source
 from config.loading.precedence import stacks
 from config.projects import Trust
-from config.references import texts_in
+from config.secret_references import texts_in
 from config.secrets.kept_secrets import read_secrets
 from config.secrets.private_state_files import StateUnreadable
 from config.settings import HubConfig

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from config.errors import Keys, dot_keys, quote_toml
+from config.diagnostics import Keys, dot_keys, quote_toml
 from config.loading.gather import Gathered
 from config.loading.precedence import Origin, Stack, stacks
 from config.secrets.detection import looks_secret

@@ -6,7 +6,7 @@
     legacy  modern    `input_rounds`: the host is asked, the upstream is called again with the answers
     modern  modern    `era_bridge`: questions pass, the upstream's state goes sealed
 
-`era_bridge` decides which it is; `request_state` seals what a host carries between its requests, `tasks` deals with
-results that come later, `url_elicitation` with upstreams that ask for a visit to a page, or at which a person has to
-sign in (`page_visits`: those that have begun).
+`era_bridge` decides which it is; `sealed_request_state` seals what a host carries between its requests, `tasks` deals
+with results that come later, `url_elicitation` with upstreams that ask for a visit to a page, or at which a person has
+to sign in (`pending_url_elicitations`: those that have begun).
 """

@@ -11,7 +11,7 @@ from typing import Any, Final
 import trio
 from msgspec import Raw, structs
 
-from hub.bridge import request_state
+from hub.bridge import sealed_request_state
 from hub.bridge.input_rounds import (
     Crossing,
     admit,
@@ -21,19 +21,32 @@ from hub.bridge.input_rounds import (
     kinds_of,
     read_wanted,
 )
-from hub.bridge.page_visits import PageVisits
-from hub.bridge.parking.parking import PARK, ParkedCalls
-from hub.bridge.request_state import BadState, FirstRound, RequestState, RequestStates, input_required
+from hub.bridge.parking.parking import PARK, ParkedCalls, Work
+from hub.bridge.pending_url_elicitations import PageVisits
+from hub.bridge.sealed_request_state import BadState, FirstRound, RequestState, RequestStates, input_required
 from hub.bridge.tasks.task_bridge import ABSORBED, Tasks
 from hub.bridge.url_elicitation import AGAIN, FindGuide, UrlElicitations, round_of
 from hub.link.call_interface import HostEnd, Interim
 from hub.link.hub_errors import UpstreamUnauthorized
 from hub.wire import mcp
-from hub.wire.declarations import can_be_asked
-from hub.wire.jsonrpc import Failure, Reply, Result, encode, open_object, peek_array, peek_object, peek_str, raw
+from hub.wire.capabilities import can_be_asked
+from hub.wire.jsonrpc import (
+    Failure,
+    Reply,
+    Request,
+    Result,
+    encode,
+    open_object,
+    peek_array,
+    peek_object,
+    peek_str,
+    raw,
+)
 from hub.wire.mcp import Era, Kind, era_of
 from hub.wire.modern_metadata import read_number
 
+HUB: Final = "hub"
+"""In place of the name of an upstream, in states of what the hub itself carries out."""
 RELAY: Final = "relay"
 RELAY_TTL_S: Final = 24 * 3600.0
 """Lifetime of a state of an upstream."""
@@ -96,10 +109,10 @@ class EraBridge:
             if crossing.operation.method not in mcp.MAY_ASK:
                 return await crossing.call(crossing.operation, crossing.exchange)
             crossing = self.tasks.prepare(crossing)
-            if crossing.exchange.caller.era is Era.LEGACY:
+            if crossing.exchange.caller.era is Era.LEGACY or crossing.exchange.is_step:
                 return self._urls.visit(await self._call_to_the_end(crossing), crossing)
             request = crossing.request
-            if (text := request_state.state_of(request)) is None:
+            if (text := sealed_request_state.state_of(request)) is None:
                 if "inputResponses" in request.params and era_of(crossing.upstream.snapshot.version) is Era.MODERN:
                     # Unasked, but a server may take them: its affair. Questions without a state ask for no more.
                     crossing = crossing.with_params({"inputResponses": request.params["inputResponses"]})
@@ -107,13 +120,13 @@ class EraBridge:
             try:
                 principal = crossing.exchange.caller.identity.principal
                 state = self._states.open(text, principal, request, crossing.upstream.name)
-                if state.mode == request_state.ASK:  # no rule asks about it any more
+                if state.mode == sealed_request_state.ASK:  # no rule asks about it any more
                     return await self._begin(crossing)
                 agreed = crossing.first.agreed or state.binding.first.agreed
                 crossing = structs.replace(crossing, first=state.binding.first._replace(agreed=agreed))
                 return _forbid_caching(await self._resume(state, crossing), request.method)
             except BadState as error:
-                if error.reason == request_state.INVALID or not self._may_begin_again(crossing):
+                if error.reason == sealed_request_state.INVALID or not self._may_begin_again(crossing):
                     return error.failure
                 return await self._begin(crossing)
         except UpstreamUnauthorized as error:
@@ -121,6 +134,23 @@ class EraBridge:
             if (asked := await self._urls.ask_to_sign_in(error, crossing, round=round)) is None:
                 raise
             return asked
+
+    async def carry_out(self, work: Work, exchange: HostEnd, request: Request) -> Reply:
+        """Carry out work of the hub's own for a request of a host, which is asked meanwhile, whatever its era: that of
+        a modern host may end with a question, and a retry goes on with it. Raises Draining: the hub is stopping;
+        Exception: whatever `work` raises. Cancellation: cancels `work`."""
+        caller = exchange.caller
+        if caller.era is Era.MODERN and (text := sealed_request_state.state_of(request)) is not None:
+            try:
+                state = self._states.open(text, caller.identity.principal, request, HUB)
+                if state.mode != PARK:
+                    raise BadState(sealed_request_state.INVALID)
+                return await self.parking.resume(state, sealed_request_state.answers_of(request), exchange)
+            except BadState as error:
+                return error.failure
+        if caller.era is Era.LEGACY or not can_be_asked(caller.capabilities):
+            return await work(exchange)
+        return await self.parking.begin(work, exchange, request, HUB)
 
     async def _begin(self, crossing: Crossing, *, round: int = 1) -> Reply:
         """Begin a call of a modern host. A legacy upstream may ask meanwhile, so its call may outlive the request."""
@@ -138,14 +168,14 @@ class EraBridge:
         return self._urls.visit(reply, crossing, round=round)
 
     async def _resume(self, state: RequestState, crossing: Crossing) -> Reply:
-        answers, upstream = request_state.answers_of(crossing.request), crossing.upstream
+        answers, upstream = sealed_request_state.answers_of(crossing.request), crossing.upstream
         if state.mode == PARK:
             return self._urls.visit(await self.parking.resume(state, answers, crossing.exchange), crossing)
         if state.mode == AGAIN:
             answer = await self._urls.resume(state, answers, upstream)
             return await self._begin(crossing, round=round_of(state)) if answer is None else answer
         if era_of(upstream.snapshot.version) is Era.LEGACY:  # it was another program that gave this state
-            raise BadState(request_state.LOST)
+            raise BadState(sealed_request_state.LOST)
         if state.mode == ABSORBED:
             return await self.tasks.resume(state, crossing)
         check_answers(answers, peek_object(state.members.get("k")), upstream)

@@ -14,14 +14,14 @@ import trio
 from msgspec import Raw, Struct, field, structs
 
 from config.settings import UpstreamConfig
-from hub.bridge.request_state import NO_ROUND, Binding, FirstRound, bind
+from hub.bridge.sealed_request_state import NO_ROUND, Binding, FirstRound, bind
 from hub.link.call_interface import Call, Caller, Exchange, HostEnd, Operation, Upstream
 from hub.link.hub_errors import HubError, UpstreamProtocolError
 from hub.link.sync_primitives import Promise
 from hub.wire import jsonrpc
-from hub.wire.declarations import URL
+from hub.wire.capabilities import URL
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Request, Result, raw
-from hub.wire.large_message_peeks import excerpt
+from hub.wire.large_message_shortcuts import excerpt
 from hub.wire.mcp import ELICIT, INPUT_REQUIRED, MODERN, QUESTIONS, RESULT_TYPE, Era, era_of
 from hub.wire.questions.askable_questions import Question, QuestionRefusal, check_capabilities, mode_of
 from hub.wire.questions.check_and_translate import answer_for_upstream, question_for_host

@@ -20,11 +20,11 @@ import trio
 from msgspec import Raw, Struct
 
 from hub.bridge.input_rounds import MAX_AT_ONCE, MAX_ROUNDS, Crossing, InputRefused, admit
-from hub.bridge.page_visits import PageVisits
-from hub.bridge.request_state import Binding, RequestState, RequestStates, input_required
+from hub.bridge.pending_url_elicitations import PageVisits
+from hub.bridge.sealed_request_state import Binding, RequestState, RequestStates, input_required
 from hub.link.call_interface import Caller, Upstream
 from hub.link.hub_errors import Executed, HubError, UpstreamProtocolError, UpstreamUnauthorized
-from hub.wire.declarations import URL, elicitation_modes
+from hub.wire.capabilities import URL, elicitation_modes
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, peek_array, peek_object, peek_str, raw
 from hub.wire.mcp import ELICIT, L4, MAY_ASK, MISSING_CAPABILITY, MODERN, URL_ELICITATION_REQUIRED, Era
 from hub.wire.questions.askable_questions import Question, QuestionRefusal, check_capabilities
@@ -119,6 +119,8 @@ class UrlElicitations:
             raise UpstreamProtocolError(text, upstream=upstream.name)
         admit(upstream, {page.id: page.question for page in pages})
         members = data_of(reply)
+        if crossing.exchange.is_step:  # what was done before would be done again
+            raise VisitNeeded(_in_words(pages, upstream.name), upstream=upstream.name)
         try:
             asked = self.ask(pages, members, crossing, message=reply.message, round=round, own=False)
         except QuestionRefusal:
@@ -158,7 +160,7 @@ class UrlElicitations:
         await guide.look(name, caller)
         visits_pages = URL in elicitation_modes(caller.capabilities) and caller.version in (L4, MODERN)
         may_ask = visits_pages and crossing.request.method in MAY_ASK and round <= MAX_ROUNDS
-        if may_ask and (visit := guide.visit(name, caller)) is not None:
+        if may_ask and not crossing.exchange.is_step and (visit := guide.visit(name, caller)) is not None:
             facts = SignInNeeded(visit.message, upstream=name).facts()
             page = page_of(visit.id, visit.url, visit.message, name)
             with suppress(QuestionRefusal):  # nobody is sent to an address like that

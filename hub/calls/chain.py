@@ -8,7 +8,7 @@
 
 A stage says in one step whether it lets an operation pass, answers it, or has to wait. So an operation that nothing
 holds up passes all of them and is sent in the step in which it came, without a task
-(`hub.routing.pass_through_stages`). `hub.routing.stages` has the table of stages, in their order; a new idea is a
+(`hub.routing.run_chain`). `hub.routing.compose_chains` has the table of stages, in their order; a new idea is a
 module with a stage, and a line there.
 """
 
@@ -24,14 +24,14 @@ from msgspec import Struct, field, structs
 
 from hub.bridge.era_bridge import EraBridge
 from hub.bridge.input_rounds import Crossing, may_want_input
-from hub.bridge.request_state import NO_ROUND, FirstRound
-from hub.bridge.tasks.messages import may_be_task
+from hub.bridge.sealed_request_state import NO_ROUND, FirstRound
+from hub.bridge.tasks.translate_tasks import may_be_task
 from hub.calls.host_exchange import HostExchange
 from hub.catalog.upstream_entries import Route
 from hub.link.call_interface import Exchange, Operation
 from hub.link.log_context import spell_ref
 from hub.wire import mcp
-from hub.wire.declarations import can_be_asked
+from hub.wire.capabilities import can_be_asked
 from hub.wire.jsonrpc import Failure, Reply, Request, peek_str
 from hub.wire.mcp import Kind
 from hub.wire.trace_context import TRACEPARENT, read_parent
@@ -87,7 +87,7 @@ class Intent(Struct, frozen=True, eq=False):
     def facts(self) -> dict[str, object]:
         """What records say of it."""
         who, target = self.host.caller.identity, self.target
-        about = {"p": who.principal, "host": who.host, "up": target.upstream.name, "m": self.request.method}
+        about = {"p": who.principal, "host": who.host, "up": target.upstream.whole_name, "m": self.request.method}
         return {"ref": self.ref, **about, "name": target.exposed}
 
     def log_fields(self) -> dict[str, str]:

@@ -7,7 +7,7 @@ Questions from upstreams (sampling, elicitation, roots) come here too, and go to
 its host can be asked while it waits; else they are refused, so that upstreams go on without.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from math import inf
 from time import perf_counter
 from typing import Final, Protocol
@@ -15,9 +15,9 @@ from typing import Final, Protocol
 import trio
 from msgspec import Raw, structs
 
-from hub.calls.dropped import DROPPED
+from hub.calls.count_dropped_messages import DROPPED
 from hub.catalog.view_names import EVERYTHING, View
-from hub.link.call_interface import Caller, RunningCall
+from hub.link.call_interface import Caller, HearQuestion, RunningCall
 from hub.link.rate_limits import TokenBucket
 from hub.net.request_and_response import Ends
 from hub.wire import mcp
@@ -85,14 +85,10 @@ class AskableHost(Protocol):
 
 
 class RunnablePassage(RunningCall, Protocol):
-    """An operation that waits for a task: `hub.routing.pass_through_stages.Passage` is one."""
+    """An operation that waits for a task: `hub.routing.run_chain.Passage` is one."""
 
     async def run(self) -> Reply:
         """Carry it out. Raises HubError: there is no answer."""
-
-
-HearQuestion = Callable[[Question, float, Reply | None], None]
-"""Gets a question that a host was asked, how long that took, and the answer; None: it was withdrawn."""
 
 
 class HostExchange:
@@ -106,15 +102,16 @@ class HostExchange:
     __slots__ = (
         "_allowed",
         "_has_asked",
-        "_hear_question",
         "_held",
         "_last_progress",
         "_refuse_answer",
         "_session",
         "_token",
+        "answered_at",
         "caller",
         "find_ends",
         "headers",
+        "hear_question",
         "host",
         "is_cached",
         "is_operation",
@@ -124,9 +121,11 @@ class HostExchange:
         "ref",
         "reported_at",
         "send",
+        "sent_at",
         "view",
         "wants_progress",
     )
+    is_step = False
 
     def __init__(
         self,
@@ -152,6 +151,9 @@ class HostExchange:
         """It was answered from memory."""
         self.ref = ""
         """Its operation, as people and records write its number, once more than a plain answer may be needed."""
+        self.sent_at = self.answered_at = 0.0
+        """The times at which its first message went to an upstream, and at which that first said something about it, by
+        `time.perf_counter`; 0: not yet."""
         self.is_operation = False
         """It asks for something that there is, and passes stages, one of which makes a record of it."""
         self.lacking: Missing | None = None
@@ -165,9 +167,19 @@ class HostExchange:
         self._allowed = TokenBucket(PROGRESS_PER_S, PROGRESS_PER_S) if progress_token is not None else None
         self.reported_at = 0.0
         self._has_asked = False
-        self._hear_question: HearQuestion | None = None
+        self.hear_question: HearQuestion | None = None
         self._session: HostSession | None = None
         """Session of the host, once the request is over."""
+
+    @property
+    def profile(self) -> str:
+        """The profile of its host; "": none."""
+        return self.view.profile
+
+    @property
+    def is_inserted(self) -> bool:
+        """True if its result is not for its host, but for what another call of it sends."""
+        return False
 
     def wait_for_tasks(self) -> None:
         """Have the host wait for a result that comes later, though it knows tasks."""
@@ -192,6 +204,7 @@ class HostExchange:
             return
         self._last_progress = value
         self._held = params
+        self.answered_at = self.answered_at or perf_counter()
         if self._allowed.take(trio.current_time()):
             self.send_held()
 
@@ -212,6 +225,10 @@ class HostExchange:
         """Keep the way of the operation for the task that goes on with it, or no more. `close` cancels it."""
         self.passage = passage
 
+    def note_sent(self) -> None:
+        if not self.answered_at:
+            self.sent_at = perf_counter()
+
     def note_cached(self) -> None:
         """The request is answered from memory."""
         self.is_cached = True
@@ -222,7 +239,7 @@ class HostExchange:
 
     def follow_questions(self, hear: HearQuestion | None) -> None:
         """Tell `hear` of questions that its host was asked; None: nobody."""
-        self._hear_question = hear
+        self.hear_question = hear
 
     def close(self) -> None:
         """The request is about to be answered, or was cancelled: nothing can be asked on its stream any more."""
@@ -254,16 +271,9 @@ class HostExchange:
 
     async def ask(self, question: Question) -> Reply:
         """Put a question to the host, if it can be asked; when the request is over, for its roots only."""
-        if self.host is not None:
+        if (host := self.host) is not None:
             self._has_asked = True
-            began, reply = perf_counter(), None
-            try:
-                reply = self._refuse_answer(question) or await self.host.ask(question, self._say)
-                reply = self._refuse_answer(question) or reply
-                return reply
-            finally:
-                if self._hear_question is not None:
-                    self._hear_question(question, perf_counter() - began, reply)
+            return await self.pass_on(question, lambda asked: host.ask(asked, self._say))
         if self._session is None:
             if self.caller.era is Era.MODERN:
                 self.lacking = with_missing(self.lacking, question, self.caller.capabilities)
@@ -272,6 +282,18 @@ class HostExchange:
         if question.method != mcp.LIST_ROOTS:  # for those it may be asked at any time
             return Failure(mcp.INVALID_PARAMS, f"The call that this {question.method} belongs to is over")
         return await self._session.ask(question, self._tell)
+
+    async def pass_on(self, question: Question, ask: Callable[[Question], Awaitable[Reply]]) -> Reply:
+        """Put a question by `ask`, as far as answers may go to the upstream; whoever follows questions is told."""
+        began, reply = perf_counter(), None
+        self.answered_at = self.answered_at or began
+        try:
+            reply = self._refuse_answer(question) or await ask(question)
+            reply = self._refuse_answer(question) or reply
+            return reply
+        finally:
+            if self.hear_question is not None:
+                self.hear_question(question, perf_counter() - began, reply)
 
     def _say(self, message: bytes, *, vital: bool = False) -> bool | None:
         """A `send` unique to this request, so that questions can be withdrawn by it."""

@@ -14,14 +14,17 @@ from functools import cached_property, partial
 from hashlib import sha256
 from itertools import chain
 from operator import is_
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from config.security_settings import Profile
-from hub.catalog.embedded_uris import Change, identity
+from config.loading.split_accounts import running_as
+from config.profile_settings import Profile
+from config.server_names import server_of
 from hub.catalog.instructions import ServerWords, instructions, offer_of
 from hub.catalog.list_result import Cursors, Ttl, freshness_of, list_result
 from hub.catalog.profiles.unmatched_names import ProfileDoubts
+from hub.catalog.rewrite_embedded_uris import Change, identity
 from hub.catalog.search.index import SearchIndex
 from hub.catalog.search.meta_tools import HubTools, meta_tools
 from hub.catalog.token_cost import ShownCost, TokenCost, cost_of, cost_of_view
@@ -31,11 +34,15 @@ from hub.catalog.view_names import EVERYTHING, View
 from hub.catalog.visible_names import Rules, quote_some
 from hub.link.sealing import Sealer
 from hub.wire.byte_checks import one_line
-from hub.wire.declarations import EXPERIMENTAL, join_chains, read_chain
 from hub.wire.http.mirror_headers import Mirror
+from hub.wire.hub_chains import EXPERIMENTAL, join_chains, read_chain
 from hub.wire.jsonrpc import PiecedResult, encode
 from hub.wire.mcp import Kind
-from upstreams.inventory.offer import in_full
+from hub.wire.upstream_snapshot import ListEntry
+from upstreams.inventory.current_lists import in_full
+
+if TYPE_CHECKING:
+    from hub.catalog.pipeline_tools import ShownPipeline
 
 
 class NameTable:
@@ -136,6 +143,8 @@ class Catalog:
         doubts: ProfileDoubts | None = None,
         warnings: Iterable[str] = (),
         permits: Callable[[Route], bool] | None = None,
+        pipelines: "Iterable[ShownPipeline]" = (),
+        optional: Iterable[ListEntry] = (),
     ) -> None:
         """`names` are those of `parts`; `profile`: what chose them, and `doubts` about that. `permits` tells whether
         there is a resource for those whom this is for, listed or not; None: every resource is for all."""
@@ -147,6 +156,12 @@ class Catalog:
         self.making = making
         self.parts = tuple(parts)
         """The entries of each upstream."""
+        self.accounts = {
+            part.name: running_as(part.name, part.rule.accounts, part.account or part.rule.accounts[0])
+            for part in parts
+            if part.rule.accounts
+        }
+        """Of servers with several accounts, the name that the one runs under which serves what names none."""
         self.view = view
         self._claims = making.claims
         self._varies = varies
@@ -156,10 +171,19 @@ class Catalog:
         """The index of its tools, once somebody has searched."""
         self._whole = self
         """The catalogue in which its tools are found: another one, where those for finding are shown in their place."""
-        self._own: HubTools | None = None
+        self.pipelines = {each.name: each for each in pipelines}
+        """Tools of the hub's own that call others, by name."""
+        self.optional = {each.key: each for each in optional}
+        """Further ones, by name, that are there for its hosts."""
+        own = *(each.entry for each in self.pipelines.values()), *self.optional.values()
+        self._own = HubTools(own) if own else None
         self.warnings = tuple(warnings)
         self.behind = join_chains(read_chain(part.snapshot.capabilities.get(EXPERIMENTAL)) for part in parts)
         """Hubs among the upstreams, and the hubs behind these."""
+
+    def decides_account(self, upstream: str) -> bool:
+        """True if hosts may not choose among the accounts at an upstream."""
+        return any(part.account for part in self.parts if part.name == upstream)
 
     def suspect(self, visible: str) -> str | None:
         """The upstream that an unknown name would belong to; its list is read again before the host is refused."""
@@ -177,6 +201,7 @@ class Catalog:
     def emitter(self, upstream: str, asked: str | None = None) -> Change:
         """The change that makes URIs in a result of `upstream` visible ones: for `localise`. The URI that a read
         `asked` for comes back in just that form."""
+        upstream = server_of(upstream)
         if self.view.server:
             return identity
         if asked is not None:
@@ -241,7 +266,16 @@ class Catalog:
         is_same = all(map(is_, parts, self.parts))
         names = self.names if is_same else NameTable(parts, chosen_from=self.names)
         return Catalog(
-            parts, names, self.making, view=view, varies=True, profile=self.profile, doubts=self.doubts, permits=permits
+            parts,
+            names,
+            self.making,
+            view=view,
+            varies=True,
+            profile=self.profile,
+            doubts=self.doubts,
+            permits=permits,
+            pipelines=self.pipelines.values(),
+            optional=self.optional.values(),
         )
 
     def in_search_mode(self, view: View, always: Collection[str]) -> "Catalog":
@@ -249,7 +283,9 @@ class Catalog:
         the `always` ones. All can be called."""
         found = copy(self)
         reads = any(part.only_reads(each) for part, shown in self.findable() for each in shown)
-        found.view, found.index, found._own = view, None, HubTools(meta_tools(self.tool_counts(), reads=reads))
+        own = *(each.entry for each in self.pipelines.values()), *self.optional.values()
+        found._own = HubTools((*meta_tools(self.tool_counts(), reads=reads), *own))
+        found.view, found.index = view, None
         found._whole, found._digests, found._varies = self, {}, True
         for counted in ("costs", "shown_cost"):
             vars(found).pop(counted, None)

@@ -8,9 +8,10 @@ from hub.catalog.sign_in_tool import SignInTool
 from hub.catalog.upstream_entries import UpstreamEntries
 from hub.link.sealing import InvalidSeal, Sealer
 from hub.wire.byte_checks import one_line
-from hub.wire.declarations import HubChain, announcement
+from hub.wire.hub_chains import HubChain, announcement
 from hub.wire.jsonrpc import EMPTY, PiecedResult, RemoteProtocolError, encode
-from hub.wire.mcp import CAPABILITY, HUB_INFO, INVALID_PARAMS, SERVER_INFO_KEY, Era, Freshness, Kind, Snapshot, era_of
+from hub.wire.mcp import CAPABILITY, HUB_INFO, INVALID_PARAMS, SERVER_INFO_KEY, Era, Kind, era_of
+from hub.wire.upstream_snapshot import Freshness, Snapshot
 
 SETTLING_TTL_MS: Final = 1_000
 """Milliseconds for which a list is good while some upstreams have not reported yet."""

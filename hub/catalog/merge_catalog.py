@@ -5,21 +5,26 @@ Entries come in the order of the configuration, then in the upstream's own, so t
 whoever connected first. `merge_in_steps` is for many of them. Pure, but for what the claims learn.
 """
 
-from collections.abc import Collection, Iterable
-from typing import Any
+from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
+from config.profile_settings import Profile
 from hub.catalog.catalog import Catalog, Making, NameTable
 from hub.catalog.profiles.profile_entries import ChosenEntries, ProfileRules, choose_part, rename_parts
 from hub.catalog.profiles.unmatched_names import KnownTools, doubts_of_profile, doubts_of_upstream
 from hub.catalog.time_slices import Steps, finish
-from hub.catalog.upstream_entries import UpstreamEntries
+from hub.catalog.upstream_entries import UpstreamEntries, VisibleEntry
 from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view_names import EVERYTHING, View
-from hub.catalog.visible_names import Rules
+from hub.catalog.visible_names import Rules, UpstreamRule, name_id
 from hub.link.sealing import Sealer, load_keys
-from hub.wire.mcp import Kind, Snapshot
+from hub.wire.mcp import Kind
+from hub.wire.upstream_snapshot import ListEntry, Snapshot
+
+if TYPE_CHECKING:
+    from hub.catalog.pipeline_tools import ShownPipeline
 
 
 def merge_in_steps(
@@ -49,7 +54,7 @@ def merge_in_steps(
         bare=next((rule.name for rule in rules.upstreams if rule.prefix == ""), None),
     )
     by_name = {snapshot.upstream: snapshot for snapshot in snapshots}
-    present = [(rule, by_name[rule.name]) for rule in rules.upstreams if rule.name in by_name]
+    present = [(_reserve(rule, rules), by_name[rule.name]) for rule in rules.upstreams if rule.name in by_name]
     for rule, snapshot in present:
         claims.locate(rule.name, local=snapshot.local)
     listing = claims.copy() if provisional else claims
@@ -63,6 +68,7 @@ def merge_in_steps(
             part.doubts = yield from doubts_of_upstream(part)
         merged.append(part)
     names = NameTable(merged)
+    pipelines, hidden = _pipelines(rules, merged, names, warns=not provisional)
     doubts = {part.name: part.doubts or () for part in merged if part.name in heard}
     warnings = [text for part in merged for text in (*part.warnings, *doubts.get(part.name, ()))]
     return Catalog(
@@ -71,8 +77,46 @@ def merge_in_steps(
         Making(rules, claims, sealer or Sealer(load_keys(None)), settling, heard),
         view=view,
         varies=varies,
-        warnings=[*warnings, *names.warnings],
+        warnings=[*warnings, *names.warnings, *hidden],
+        pipelines=pipelines,
+        optional=_optional(None, [part for part, _ in present]),
     )
+
+
+def _optional(profile: Profile | None, rules: Iterable[UpstreamRule]) -> Iterable[ListEntry]:
+    """The optional tools of a view that shows upstreams with these rules."""
+    cuts = any(rule.cuts_results for rule in rules)
+    if not cuts and (profile is None or not (profile.resource_tools or profile.large_results_bytes)):
+        return ()
+    from hub.catalog.optional_tools import optional_tools  # not above: few hubs have one
+
+    return optional_tools(profile, cuts=cuts)
+
+
+def _reserve(rule: UpstreamRule, rules: Rules) -> UpstreamRule:
+    """A rule that leaves names that begin as those of other upstreams to these."""
+    if rule.prefix != "":
+        return rule
+    others = [each for each in (*rules.upstreams, *rules.left_out) if each.prefix != ""]
+    sids = {name_id(name, rules.budget) for each in others for name in (each.prefix or each.name, *each.aliases)}
+    return structs.replace(rule, taken=tuple(sorted(f"{sid}__" for sid in sids)))
+
+
+def _pipelines(
+    rules: Rules, parts: Sequence[UpstreamEntries], names: NameTable, *, warns: bool
+) -> "tuple[Sequence[ShownPipeline], Sequence[str]]":
+    """The pipelines that a view shows, and warnings about others."""
+    if not rules.pipelines:
+        return (), ()
+    from hub.catalog.pipeline_tools import show_pipelines  # not above: few hubs have one
+
+    by_name = {part.name: part for part in parts}
+
+    def find(visible: str) -> VisibleEntry | None:
+        route = names.route(Kind.TOOL, visible)
+        return None if route is None or route.signs_in else by_name[route.upstream].find(Kind.TOOL, route.original)
+
+    return show_pipelines(rules, find, warns=warns)
 
 
 def merge(snapshots: Iterable[Snapshot], rules: Rules, claims: UriClaims, **options: Any) -> Catalog:
@@ -112,4 +156,6 @@ def choose(base: Catalog, view: View, rules: ProfileRules, previous: Catalog | N
         profile=rules.profile,
         doubts=doubts,
         warnings=warnings,
+        pipelines=[each for each in base.pipelines.values() if rules.shows_pipeline(each.name)],
+        optional=_optional(rules.profile, [part.rule for part in renamed]),
     )

@@ -9,7 +9,7 @@ from typing import Final
 
 from hub.catalog.view_names import home_of
 from hub.wire.jsonrpc import raw
-from hub.wire.mcp import ListEntry
+from hub.wire.upstream_snapshot import ListEntry
 
 SIGN_IN: Final = "sign_in"
 """Its name beside those of the upstream's own tools."""

@@ -17,20 +17,22 @@ from typing import Final, Self
 from msgspec import Raw, Struct, structs
 
 from config.name_globs import ALL, NameChoice
-from hub.catalog.embedded_uris import UI_KEYS, localise_meta
+from hub.catalog.account_argument import AccountArgument, argument_of, with_argument
 from hub.catalog.instructions import one_line
 from hub.catalog.profiles.fixed_arguments import FixedArguments
+from hub.catalog.rewrite_embedded_uris import UI_KEYS, localise_meta
 from hub.catalog.sign_in_tool import SIGN_IN, SignInTool, sign_in_tool
 from hub.catalog.time_slices import STEP, Steps, map_in_steps
 from hub.catalog.token_cost import tool_bytes
-from hub.catalog.tool_hints import marks_of, with_hints
+from hub.catalog.tool_annotations import marks_of, with_hints
 from hub.catalog.uri_claims import UriClaims
 from hub.catalog.visible_names import NameKind, UpstreamRule, name_id, quote_some, rename, visible_name
 from hub.wire import byte_checks, mcp
 from hub.wire.http.mirror_headers import InvalidMirror, Mirror, mirrors_of
 from hub.wire.jsonrpc import EMPTY, encode, peek_array, peek_object, peek_str, raw
-from hub.wire.mcp import Kind, ListEntry, Snapshot
+from hub.wire.mcp import Kind
 from hub.wire.results_for_hosts import entry_for_host
+from hub.wire.upstream_snapshot import ListEntry, Snapshot
 
 NAME_KINDS: Final[dict[Kind, NameKind]] = {Kind.TOOL: "tool", Kind.PROMPT: "prompt"}
 NOTHING: Final[frozenset[str]] = frozenset()
@@ -39,6 +41,11 @@ _MODEL, _APP = raw("model"), raw("app")
 """The audiences of a tool."""
 MAX_CHUNKS: Final = 8
 """Choices of the same entries whose JSON is kept: views of some profiles, with and without search mode."""
+
+
+def without_output(fields: dict[str, Raw]) -> dict[str, Raw]:
+    """The members of a tool whose results may be cut: it promises no structured ones."""
+    return {name: value for name, value in fields.items() if name != "outputSchema"}
 
 
 class Route(Struct, frozen=True):
@@ -50,6 +57,8 @@ class Route(Struct, frozen=True):
     """It is the hub's own tool that has a person sign in there."""
     fixed: FixedArguments | None = None
     """The arguments of the tool that the profile of a host fixes."""
+    account: AccountArgument | None = None
+    """The argument of the tool that chooses among several accounts."""
 
 
 class VisibleEntry(Struct, frozen=True):
@@ -90,6 +99,8 @@ class UpstreamEntries:
         """Others, in which arguments of the same tools that go into headers are known."""
         self._identity = common is not None
         self._bare = self._identity or rule.prefix == ""
+        self.accounts: dict[str, AccountArgument] = {}
+        """By own name, the arguments of tools that choose among several accounts."""
         self._scoped: UpstreamEntries | None = None
         self._renamed: dict[str, str] = {}
         """By the visible name of a renamed tool, that which it has by itself."""
@@ -142,13 +153,19 @@ class UpstreamEntries:
 
     def route_of(self, kind: Kind, original: str) -> Route:
         """The route to one of its entries."""
-        return Route(self.name, original)
+        return Route(self.name, original, account=self.accounts.get(original) if kind is Kind.TOOL else None)
+
+    @property
+    def account(self) -> str:
+        """The account that serves hosts here, whatever they say; "": they choose."""
+        return self.rule.account
 
     def names_of(self, tool: str) -> set[str]:
         """The visible names, here, of a tool that may not be listed now, by its own name."""
         listed = {each.visible for each in self.askable(Kind.TOOL) if each.original == tool}
         own = dict(self.rule.rename).get(tool, tool)
-        return listed or {own if self._bare else visible_name("tool", self.sid, own, self.budget)}
+        is_own = self._bare and not own.startswith(self.rule.taken)
+        return listed or {own if is_own else visible_name("tool", self.sid, own, self.budget)}
 
     def shows_tool(self, tool: str) -> bool:
         """True if a tool of that own name is shown here whenever it is listed."""
@@ -374,6 +391,7 @@ class UpstreamEntries:
         shown: dict[str, VisibleEntry] = {}
         left_out: list[str] = []
         reserved: list[str] = []
+        taken: list[str] = []
         descriptions = dict(self.rule.describe)
         changes = kind is Kind.TOOL and (self.rule.describe or self.rule.rename)
         hints = self.rule.hints if kind is Kind.TOOL else ()
@@ -384,12 +402,19 @@ class UpstreamEntries:
             if kind is Kind.TOOL and name.startswith(mcp.HUB_TOOLS) and not self._identity:
                 reserved.append(entry.key)
                 continue
+            if kind in NAME_KINDS and name.startswith(self.rule.taken) and not self._identity:
+                taken.append(entry.key)
+                continue
             if changes and (text := descriptions.get(entry.key)) is not None:
                 fields = {**fields, "description": raw(text)}
             if changes and fields.get("name") != raw(name):
                 fields = {**fields, "name": raw(name)}
             if hints:
                 fields = with_hints(fields, entry.key, hints)
+            if kind is Kind.TOOL and self.rule.accounts:
+                fields = self._with_account(entry.key, fields)
+            if kind is Kind.TOOL and self.rule.cuts_results and not self._identity:
+                fields = without_output(fields)
             if (meta := fields.get("_meta")) is not None:
                 app_only = kind is Kind.TOOL and not _is_for(_MODEL, meta)
                 if not self._identity:
@@ -402,9 +427,22 @@ class UpstreamEntries:
             shown[name] = VisibleEntry(name, entry.key, fields, app_only)
         if left_out:
             self.warnings.append(f"{self.name}: left out, their visible names are taken: {quote_some(left_out)}")
+        if taken:
+            text = f"{self.name}: left out, since they are called as if they were of another server"
+            self.warnings.append(f"{text}: {quote_some(taken)}; a prefix gives them other names")
         if reserved:
             self.warnings.append(f"{_warn_of_reserved(self.name, reserved)}; a prefix gives them other names")
         return tuple(shown.values())
+
+    def _with_account(self, tool: str, fields: dict[str, Raw]) -> dict[str, Raw]:
+        argument = argument_of(fields.get("inputSchema"), self.rule.accounts)
+        if argument is None or self.rule.sign_in is SignInTool.LISTED:
+            return fields
+        if self.rule.account:
+            self.accounts[tool] = argument.decide(self.rule.account_by)
+            return fields
+        self.accounts[tool] = argument
+        return {**fields, "inputSchema": with_argument(argument)}
 
     def _all_mirrors(self) -> Steps[dict[str, tuple[Mirror, ...]]]:
         like, self._like = self._like, None  # it is not kept alive

@@ -18,7 +18,7 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from config.name_globs import ALL
-from config.security_settings import Profile
+from config.profile_settings import Pipeline, Profile
 from config.server_names import MAX_ID, SERVER_ID
 from config.settings import HubConfig, UpstreamConfig
 from hub.catalog.sign_in_tool import SignInTool
@@ -139,11 +139,21 @@ class UpstreamRule(Struct, frozen=True):
     trusted: bool = False
     """Its tools are believed when they say that they only read."""
     hints: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    """What the user says of its tools, by globs over its own names of them (`hub.catalog.tool_hints`)."""
+    """What the user says of its tools, by globs over its own names of them (`hub.catalog.tool_annotations`)."""
     held: frozenset[tuple[Kind | None, str]] = frozenset()
     """What is not listed, by its own names, though it keeps its visible ones: calls of it are refused."""
+    accounts: tuple[str, ...] = ()
+    """Several accounts there, by the names that people gave them."""
+    account: str = ""
+    """The one of these that serves, whatever hosts say; "": hosts choose."""
+    account_by: str = "the configuration"
+    """Who has chosen it."""
+    cuts_results: bool = False
+    """Results of its tools may be cut, so that these promise no structured ones."""
     sign_in: SignInTool = SignInTool.NONE
     """The tool that has a person sign in there."""
+    taken: tuple[str, ...] = ()
+    """Of one with bare names, how the names of others begin: rules take what is called so for theirs."""
 
     def sid(self, budget: int) -> str:
         """The server id in visible names of so many characters."""
@@ -162,6 +172,10 @@ class Rules(Struct, frozen=True):
     """Entries per page of a list; 0: all in one page."""
     profiles: Mapping[str, Profile] = {}
     """The part of all servers that some hosts are shown, by the name of the profile."""
+    pipelines: Mapping[str, Pipeline] = {}
+    """Tools of the hub's own that call others, by name."""
+    pipeline_s: float = 0.0
+    """Time for all steps of a pipeline together."""
 
 
 def rule_of(name: str, config: UpstreamConfig) -> UpstreamRule:
@@ -174,9 +188,12 @@ def rule_of(name: str, config: UpstreamConfig) -> UpstreamRule:
         apps=config.apps,
         tools=config.tools,
         trusted=config.trusted,
+        cuts_results=config.large_results_bytes > 0,
         rename=tuple(config.rename.items()),
         describe=tuple(config.describe.items()),
         hints=tuple((glob, tuple(words)) for glob, words in config.hints.items()),
+        accounts=tuple(config.accounts),
+        account=config.account if config.account in config.accounts else "",
     )
 
 
@@ -188,4 +205,6 @@ def rules_of(config: HubConfig, left_out: Mapping[str, UpstreamConfig] = {}) -> 
         budget=config.name_budget,
         page_size=config.page_size,
         profiles=config.profiles,
+        pipelines=config.pipelines,
+        pipeline_s=config.defaults.timeouts.call_total,
     )

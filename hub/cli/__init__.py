@@ -9,7 +9,7 @@ command line as a host), `sign_in` (auth, logout), `configuration` (add, remove,
 Parts of these:
 
 - `keyboard`: waiting for what a person types, or for Ctrl-C
-- `server_watch`: waiting until servers are connected
+- `await_server_starts`: waiting until servers are connected
 - `shell_secrets`: variables that only this shell has, kept as secrets for servers
 - `background_hub`: start of a hub in the background, end of one that hangs
 - `systemd_units`: systemd

@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import Final
 
 from config import base_directories
-from config.errors import ConfigError
+from config.diagnostics import ConfigError
 from config.hub_paths import control_path, runtime_dir
 from hub.cli.context import Output, UsageError, own_command
 from hub.cli.systemd_units import ServiceError, call, refusal, user_service
 from hub.control.client_errors import HubHangs, HubNotRunning
 from hub.control.hung_hub import LOCK, PROBE_S, QUIET_S, pid_in_lock, refuse_hung
 from hub.control.interruptible_wait import readable
+from hub.linux.peer_credentials import peer_pid
 from hub.linux.processes import hold, read_stat
-from hub.linux.socket_peers import peer_pid
 from hub.linux.stray_processes import kill_orphans
 from hub.shim.start_daemon import DaemonStart, Unavailable, connect, is_alive
 

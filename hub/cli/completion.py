@@ -219,6 +219,7 @@ OF_COMMANDS: Final[Mapping[str, Callable[[Ask], Found]]] = {
     "logs": lambda ask: chain(_servers(ask), [("hub", "the hub's own log")]),
     "calls": lambda ask: chain(_servers(ask), _tools(ask)),
     "profile remove": _profiles,
+    "profile entry": lambda ask: chain(_profiles(ask), _hosts()),
 }
 """The values of what commands are about."""
 
@@ -227,7 +228,7 @@ def ask(method: str) -> Any:
     """Ask the hub that runs; its result, None: none answers in time. As `ControlClient`, which takes too long to
     import at every key."""
     from config.hub_paths import control_path
-    from hub.linux.socket_peers import ForeignPeer, refuse_foreign_hub
+    from hub.linux.peer_credentials import ForeignPeer, refuse_foreign_hub
 
     until = now_s() + PATIENCE_S
     path, received = str(control_path()), bytearray()

@@ -11,7 +11,7 @@ from functools import cached_property
 from os import EX_OK
 from typing import TYPE_CHECKING, Any, Final
 
-from config.own_program import command_path, lasting_command, passing_place
+from config.hubd_executable import command_path, lasting_command, passing_place
 from hub.cli.keyboard import read_line
 from hub.cli.render.blocks import Block
 from hub.cli.render.terminal import Screen

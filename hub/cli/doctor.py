@@ -13,11 +13,19 @@ from msgspec import structs
 
 from config import base_directories
 from config.atomic_writes import lock_edits
-from config.editing.draft import Draft
-from config.errors import Diagnostic, EditError
+from config.diagnostics import Diagnostic, EditError
+from config.editing.draft_across_files import Draft
 from config.hub_paths import state_dir
 from config.remembered_facts import Memory
-from hub.cli.checks import environment, hosts, hub_status, machine_state, other_and_dead_hubs, servers, stores
+from hub.cli.checks import (
+    hosts,
+    hub_status,
+    machine_state,
+    other_and_dead_hubs,
+    servers,
+    stores,
+    variables_servers_lack,
+)
 from hub.cli.checks.findings import Finding, KeepVariables, Restrict, RunHubd, WriteCommand, join_few, unreadable
 from hub.cli.checks.judge_token import findings_on
 from hub.cli.configuration.save_draft import reload_hub, save
@@ -218,9 +226,9 @@ CHECKS: Final[tuple[Callable[[machine_state.MachineState], Iterator[Finding]], .
     servers.three_legs,
     servers.commands,
     servers.working_directories,
-    environment.last_words,
-    environment.this_shell,
-    environment.of_this_shell_only,
+    variables_servers_lack.last_words,
+    variables_servers_lack.this_shell,
+    variables_servers_lack.of_this_shell_only,
     servers.addresses,
     servers.roots,
     servers.sandboxes,

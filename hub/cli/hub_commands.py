@@ -6,14 +6,14 @@ from os import EX_CONFIG, EX_UNAVAILABLE
 from select import select
 from typing import Any, Final, NoReturn
 
-from config.errors import ConfigError
+from config.diagnostics import ConfigError
 from config.hub_paths import control_path
+from hub.cli.await_server_starts import say_outcomes, watch
 from hub.cli.context import Context, Output, UsageError, as_line, ask_hub, client
 from hub.cli.parser import add, add_no_wait, load_when_run
 from hub.cli.render.blocks import Block
 from hub.cli.render.cache import cache
 from hub.cli.render.status import status
-from hub.cli.server_watch import say_outcomes, watch
 from hub.control.client_errors import ControlFailed, HubHangs, HubNotRunning, NothingListens
 from hub.control.methods import CACHE, CACHE_CLEAR, RELOAD, RESTART, STATUS
 from hub.shim.main import run

@@ -9,7 +9,7 @@ from os import EX_CONFIG, EX_OK, EX_SOFTWARE, EX_UNAVAILABLE
 from traceback import extract_tb
 from typing import Final, TextIO, cast
 
-from config.errors import ConfigError, EditError
+from config.diagnostics import ConfigError, EditError
 from hub.cli.context import EX_FAILED, EX_INTERRUPTED, CommandFailed, Context, Output, UsageError
 from hub.cli.parser import load_when_run, make_parser
 from hub.control.client_errors import ControlFailed, HubHangs, HubNotRunning, NotUnderstood

@@ -11,10 +11,12 @@ from getpass import getpass
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from config.errors import ConfigError, EditError
+from config.diagnostics import ConfigError, EditError
+from config.loading.checks.http_access import PRINCIPAL
 from config.secrets.kept_secrets import MAX_VALUE_BYTES
 from config.secrets.store import SecretStore, Stored, check_name
 from config.secrets.uses import secret_uses
+from config.settings import OWNER
 from hub.cli.context import CommandFailed, Context, Output, UsageError
 from hub.cli.parser import Parser, add, add_config, on_main_file
 from hub.cli.render.blocks import Table
@@ -43,6 +45,8 @@ def add_commands(commands: Any) -> None:
     ls = add(actions, "ls", of_hub(_ls), text, json=_LISTED, aliases=("list",))
     rm = add(actions, "rm", of_hub(_rm), "forget a secret", json=_REMOVED, aliases=("remove",))
     rm.add_flag("--force", "even if servers use it")
+    for each in (new, ls, rm):
+        each.add_value("--for", "PRINCIPAL", 'of a person who uses servers with `account = "each"`', dest="principal")
     for each in (new, rm):
         each.add_value("name", "NAME", "letters, digits, dots, dashes and underscores")
     for each in (new, ls, rm):
@@ -53,9 +57,17 @@ def _usage(options: Context, output: Output) -> NoReturn:
     raise UsageError("say what to do with secrets: set, ls or rm", options.parser.format_usage())
 
 
+def _open(options: Context) -> SecretStore:
+    """Raises: UsageError, if nobody can be called so."""
+    principal: str = options.principal or OWNER
+    if not PRINCIPAL.fullmatch(principal):
+        raise UsageError("a principal is printable ASCII without spaces, at most 256 characters")
+    return SecretStore.open(principal=principal)
+
+
 def _keep(options: Context, output: Output) -> None:
     check_name(options.name)
-    store, output = SecretStore.open(), output
+    store = _open(options)
     stored = store.keep(options.name, _ask(options))
     servers = secret_uses(options.config, os.environ).get(options.name, [])
     output.set(name=options.name, kept=stored.place, servers=servers)
@@ -64,7 +76,9 @@ def _keep(options: Context, output: Output) -> None:
         output.say(f"{options.name} is kept in {store.path}, which only you can read: {stored.why}")
     else:
         output.say(f"{options.name} is kept in the keyring")
-    if servers:
+    if options.principal:
+        output.say(f'for {options.principal}, at servers with account = "each" that use it, from the next session on')
+    elif servers:
         output.say(f"used by {', '.join(servers)}: a running hub restarts what is connected, and starts what waited")
     else:
         output.say(f"no server uses it yet: write ${{secret:{options.name}}} in its env, headers, args or url")
@@ -115,7 +129,7 @@ def _ask(options: Context) -> str:
 
 
 def _ls(options: Context, output: Output) -> None:
-    kept, uses = SecretStore.open().names(), secret_uses(options.config, os.environ)
+    kept, uses = _open(options).names(), secret_uses(options.config, os.environ)
     rows = [(name, kept.get(name), uses.get(name, [])) for name in sorted({*kept, *uses})]
     output.set(secrets=[{"name": name, "kept": place, "servers": servers} for name, place, servers in rows])
     if rows:
@@ -126,7 +140,7 @@ def _ls(options: Context, output: Output) -> None:
 
 
 def _rm(options: Context, output: Output) -> None:
-    store, servers = SecretStore.open(), secret_uses(options.config, os.environ).get(options.name, [])
+    store, servers = _open(options), secret_uses(options.config, os.environ).get(options.name, [])
     if options.name in store.names() and servers and not options.force:
         raise CommandFailed(f"{options.name} is used by {', '.join(servers)}; change these first, or pass --force")
     note = store.remove(options.name)

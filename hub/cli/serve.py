@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from config.errors import Problem
+from config.diagnostics import Problem
 from config.loading.checks.addresses import split_listen
 from hub.cli.context import Context, Output, UsageError
 from hub.cli.parser import add

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from config import base_directories
-from config.errors import ConfigError
+from config.diagnostics import ConfigError
 from config.hub_paths import runtime_dir
 from config.loading.assemble import load_all
 from config.safe_reading import MAX_OWN_BYTES, read_plain

@@ -9,8 +9,8 @@ from hub.cli.client.answers import describe
 from hub.cli.client.tool_signature import arguments, example, signature
 from hub.cli.context import Context, Output, UsageError, as_json, ask_hub, nearest_or_all
 from hub.cli.parser import add, add_config, on_main_file
-from hub.cli.profiles.evidence import status_and_uses
 from hub.cli.profiles.pick_command import pick
+from hub.cli.profiles.profile_evidence import status_and_uses
 from hub.cli.profiles.session_in_profile import say_refused_file, session_as, why_not_shown
 from hub.cli.render.blocks import Block, Table, paint
 from hub.cli.render.costs import blocks_of_unused, costs, costs_json, costs_of, json_of_unused, tool_costs

@@ -205,6 +205,8 @@ class AuditStatus(Struct, frozen=True, kw_only=True):
     """Calls are refused meanwhile."""
     removed: bool = False
     """Records that were written are missing; `hubd audit verify` says where."""
+    short: bool = False
+    """Records of the last days had to go, since there were so many."""
     log: str = ""
     """The path of its present file."""
 

@@ -6,6 +6,8 @@ lack it. Times of day are seconds since 1970.
 
 from msgspec import Struct
 
+from config.server_names import server_of
+
 
 class CallFilter(Struct, frozen=True, kw_only=True):
     """The operations that somebody wants to see."""
@@ -23,7 +25,7 @@ class CallFilter(Struct, frozen=True, kw_only=True):
 
     def passes(self, call: "CallRow") -> bool:
         """True if an operation is wanted."""
-        if self.about and self.about not in (call.upstream, call.ref, call.name, call.own):
+        if self.about and self.about not in (call.upstream, server_of(call.upstream), call.ref, call.name, call.own):
             return False
         if (self.host and call.host != self.host) or (self.failed and not call.failed):
             return False
@@ -37,6 +39,11 @@ class CallRow(Struct, frozen=True, kw_only=True):
     at: float = 0.0
     """The time when it was over."""
     took_s: float = 0.0
+    waited_s: float | None = None
+    """Seconds for which it waited before it was sent: for people, hooks, its turn or its server; None: nothing was sent
+    for it."""
+    first_answer_s: float | None = None
+    """Seconds until its server first said something: progress, a question or its result; None: it did not."""
     method: str = ""
     upstream: str = ""
     name: str = ""

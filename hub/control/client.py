@@ -16,8 +16,8 @@ from hub.control.client_errors import ControlFailed, HubHangs, HubNotRunning, No
 from hub.control.hung_hub import QUIET_S, connect_within, pid_in_lock, refuse_hung
 from hub.control.interruptible_wait import now_s, readable
 from hub.control.methods import LOGS, STOP, Method, read
+from hub.linux.peer_credentials import ForeignPeer, refuse_foreign_hub
 from hub.linux.processes import hold
-from hub.linux.socket_peers import ForeignPeer, refuse_foreign_hub
 
 CONNECT_S: Final = 5.0
 STOP_S: Final = 60.0

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from hub.control.client_errors import HubHangs
-from hub.linux.socket_peers import ForeignPeer, peer_pid, refuse_foreign_hub
+from hub.linux.peer_credentials import ForeignPeer, peer_pid, refuse_foreign_hub
 from hub.wire.vocabulary import CONTROL_PROBE
 
 QUIET_S: Final = 1.5

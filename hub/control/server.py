@@ -22,7 +22,7 @@ from hub.control.methods import ENDLESS, METHODS
 from hub.link.channel import ChannelClosed, LineTooLong, Outbox, OutboxFull
 from hub.link.hub_errors import HubError
 from hub.link.line_channel import LineChannel, LineReader
-from hub.linux.socket_peers import peer_pid, peer_uid
+from hub.linux.peer_credentials import peer_pid, peer_uid
 from hub.net.acceptor import Acceptor, share_of_descriptors
 from hub.wire import jsonrpc
 from hub.wire.jsonrpc import EMPTY, Failure, RemoteProtocolError, Request, Result, encode_response, raw

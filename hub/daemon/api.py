@@ -17,10 +17,11 @@ from typing import Any, Final
 import trio
 from msgspec import UNSET, Raw, convert, structs
 
-from cache.entry import DropCause
+from cache.cache_entry import DropCause
 from cache.statistics import CacheStatistics
 from config.name_globs import ALL
-from config.security_settings import DEFAULT_PROFILE
+from config.profile_settings import DEFAULT_PROFILE
+from config.server_names import server_of
 from config.show.server_environment import ShownEnvironment, show_environment
 from hub.app import OPEN_DOOR, Hub
 from hub.calls.host_exchange import HostExchange, tell_nobody
@@ -39,8 +40,9 @@ from hub.downstream.request_pipeline import serve
 from hub.downstream.stateless_host import StatelessHost
 from hub.link.call_interface import OWNER, Caller, Identity
 from hub.link.hub_errors import UpstreamUnavailable
+from hub.link.sync_primitives import take_turns
 from hub.routing.tool_usage import RECENT_DAYS, RecentUse
-from hub.telemetry.figures import sum_calls
+from hub.telemetry.describe_calls import sum_calls
 from hub.wire.jsonrpc import Request, Result, own_items, raw
 from hub.wire.mcp import HUBD_VERSION, L4, LIST_METHOD, Kind
 from upstreams.journal.journal import Follower, Journal, merge_tails
@@ -78,14 +80,18 @@ class DaemonApi:
         membership = None if listener is None else listener.membership
         doubts = self._doubts_of_labels()
         left_out = {} if self._reloader is None else self._reloader.reasons_left_out()
-        rows = await hub.views.status()
+        rows, upstreams = await hub.views.status(), list[answers.UpstreamRow]()
+        for upstream in list(hub.supervisor.upstreams.values()):
+            upstreams.append(self._upstream(upstream))
+            await trio.lowlevel.checkpoint()
+        calls = await take_turns(sum_calls(hub.router.chains.recorder, perf_counter(), hub.servers.configs))
         profiles = tuple(structs.replace(row, warnings=(*row.warnings, *doubts.get(row.name, ()))) for row in rows)
         return answers.Status(
             version=HUBD_VERSION,
             uptime_s=round(trio.current_time() - hub.started_at, 1),
             settled=hub.router.settled.is_set(),
             upstreams=(
-                *map(self._upstream, hub.supervisor.upstreams.values()),
+                *upstreams,
                 *(answers.UpstreamRow(name=name, state="unresolved", last_error=why) for name, why in left_out.items()),
             ),
             hosts=tuple(self._host(host.view, row) for host, row in zip(hub.hosts, hub.hosts.status(), strict=True)),
@@ -105,7 +111,7 @@ class DaemonApi:
             all_tools=hub.live.everything.shown_cost.tools,
             all_tokens=hub.live.everything.shown_cost.tokens,
             audit=hub.audit.status(),
-            calls=sum_calls(hub.router.chains.recorder, perf_counter(), hub.servers.configs),
+            calls=calls,
             requests=hub.undecided,
         )
 
@@ -315,10 +321,11 @@ class DaemonApi:
         return self._hub.live.of(view.base)
 
     async def restart(self, name: str) -> None:
-        """Restart an upstream, without waiting for it.
+        """Restart an upstream, with further accounts there, without waiting for it.
         Raises: UpstreamUnavailable, if no upstream of this name can be started."""
         try:
-            self._hub.supervisor.restart(name)
+            for each in [name, *(each for each in self._hub.supervisor.upstreams if server_of(each) == name != each)]:
+                self._hub.supervisor.restart(each)
         except KeyError:
             raise self._unknown(name) from None
         log.info("%s restarted by command", name)

@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Final
 
 from config.hub_paths import socket_path
-from config.own_program import lasting_command
+from config.hubd_executable import lasting_command
 from config.settings import HubConfig
 from hub.app import OPEN_DOOR
 from hub.daemon.http_listener import HttpListener

@@ -14,7 +14,7 @@ from typing import Final
 
 import trio
 
-from config.errors import ConfigError
+from config.diagnostics import ConfigError
 
 log = logging.getLogger("hubd.accept")
 

@@ -19,20 +19,21 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
+from config.diagnostics import ConfigError
 from config.diff import Difference
 from config.environment.hubd_env import CurrentEnvironment
-from config.errors import ConfigError
 from config.hub_paths import dashboard_path, trust_path
 from config.loading.assemble import Loaded
 from hub.app import WALL, Hub
 from hub.control.server import serve_control
 from hub.daemon import systemd
 from hub.daemon.api import DaemonApi
+from hub.daemon.assemble_sign_ins import SignInParts
 from hub.daemon.banner import announce
 from hub.daemon.bind_http import CannotListen
 from hub.daemon.bind_unix import await_removal
-from hub.daemon.dashboard.door import Dashboard
-from hub.daemon.dashboard.parts import Parts
+from hub.daemon.dashboard.dependencies import Parts
+from hub.daemon.dashboard.lazy_dashboard import Dashboard
 from hub.daemon.decision_requests import DecisionRequests
 from hub.daemon.http_listener import HttpListener
 from hub.daemon.http_routes import TokenPage
@@ -43,7 +44,6 @@ from hub.daemon.loop_stalls import LoopWatchdog
 from hub.daemon.metrics.page import MetricsPage
 from hub.daemon.process_memory import calm_collector, keep_trim
 from hub.daemon.reload import Reloader
-from hub.daemon.sign_in_parts import SignInParts
 from hub.daemon.sign_in_requests import SignInRequests
 from hub.downstream.access.access import METRICS_PATH
 from hub.downstream.lines.server import LineServer
@@ -183,7 +183,7 @@ class Daemon:
         """What is told of this hub, once somebody asks."""
         from hub.daemon.metrics.families import Families  # not above: most hubs are not asked
 
-        return Families(self._hub, self._reloader, self._watch, self._requests.wants_person)
+        return Families(self._hub, self._reloader, self._watch)
 
     def _show_metrics(self) -> None:
         """Have the page of metrics there, or not, as configured."""

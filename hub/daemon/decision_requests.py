@@ -22,7 +22,7 @@ from hub.control.pin_messages import PinnedServer
 from hub.control.server import A_PERSON, asker
 from hub.link.bounded_dict import BoundedDict
 from hub.link.hub_errors import Executed, HubError, UpstreamUnavailable
-from hub.linux.processes import PROC, Process, ancestors, find_process, find_stat
+from hub.linux.processes import PROC, Process, ancestors, find_process, find_program, find_stat
 from hub.linux.socket_tables import find_clients
 from hub.rules.fingerprints import key_of
 from hub.wire.mcp import Kind
@@ -202,7 +202,8 @@ def why_of_a_host(
     asker: Process | None, shims: Iterable[Process], daemon: int, proc: Path = PROC, *, hosts: Iterable[Process] = ()
 ) -> str:
     """The reason why `asker` may be a program of a host, or of a server, for the log: it descends from what started one
-    of the attached `shims`, or from the hub itself; or it cannot be told. "": it is none.
+    of the attached `shims`, be it by another process of that app, or from the hub itself; or it cannot be told. "": it
+    is none.
 
     `shims` and `hosts`, which need no shim, are those that were there when they attached: a number of one that has
     ended may be anybody's."""
@@ -210,8 +211,9 @@ def why_of_a_host(
         return "it cannot be told which process asks"
     if find_process(asker.pid, proc) != asker:
         return f"process {asker.pid}, which asked, has ended"
-    starters = {_starter(shim, proc): shim.pid for shim in shims}
-    starters |= {each.pid: each.pid for each in hosts if _is_host(each, proc)}
+    found = [(_starter(shim, proc), shim.pid) for shim in shims]
+    found += [(each.pid, each.pid) for each in hosts if _is_host(each, proc)]
+    starters = {_first_of(pid, proc): by for pid, by in found if pid is not None}
     for pid in (asker.pid, *ancestors(asker.pid, proc)):
         if pid in starters:
             return f"process {asker.pid} is below process {pid}, which attached a host by process {starters[pid]}"
@@ -236,6 +238,17 @@ def _is_host(process: Process, proc: Path) -> bool:
     """True if a process still is that one, and one that hosts are."""
     found = find_stat(process.pid, proc)
     return found is not None and found.began == process.began and not SERVICE_MANAGERS.fullmatch(found.name)
+
+
+def _first_of(pid: int, proc: Path) -> int:
+    """The first process of the program that a process belongs to: apps start hosts by one of theirs, and terminals by
+    another."""
+    program = find_program(pid, proc)
+    for above in ancestors(pid, proc):
+        if above == 1 or find_program(above, proc) != program:
+            break
+        pid = above
+    return pid
 
 
 def _starter(shim: Process, proc: Path) -> int | None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import trio
 
-from config.errors import ConfigError
+from config.diagnostics import ConfigError
 from config.hub_paths import metrics_token_path, socket_path, token_path, tokens_path
 from config.loading.checks.addresses import split_listen
 from config.settings import HubConfig
@@ -27,7 +27,7 @@ from hub.downstream.http.durable_sessions import DurableSessions
 from hub.downstream.http.endpoint import Endpoint
 from hub.link.fault_isolation import keep_going
 from hub.link.rate_limits import TokenBucket
-from hub.net.http_server import Handler, HttpServer
+from hub.net.look_after_connections import Handler, HttpServer
 from hub.net.request_and_response import EarlyReply, HttpRequest, HttpResponse, Undecided
 
 if TYPE_CHECKING:

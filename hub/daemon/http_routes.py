@@ -4,7 +4,7 @@
     GET, HEAD  /         one page of plain text for people                   no token
     GET, HEAD  /oauth/begin/TICKET, /oauth/done/ID, /oauth/client.json       no token
     GET        /oauth/callback, /oauth/callback/N                            no token
-               sign-ins of people at servers (`hub.sign_in.browser_answers`)
+               sign-ins of people at servers (`hub.sign_in.answer_browsers`)
     GET        /healthz  200                                                 token
     GET        /metrics  200, for Prometheus (`hub.daemon.metrics`)          token, the hub's or one for this alone
     GET, HEAD  /.well-known/oauth-protected-resource, and that with /mcp or /mcp/NAME behind it
@@ -33,7 +33,7 @@ from hub.downstream.access.refusals import ANYBODY
 from hub.downstream.access.resource_metadata import MCP_PATH, ResourceMetadata
 from hub.downstream.http.refusals import NOTHING_HERE
 from hub.link.call_interface import OWNER, Identity
-from hub.net.http_server import EarlyReply, Handler, HttpRequest, HttpResponse
+from hub.net.look_after_connections import EarlyReply, Handler, HttpRequest, HttpResponse
 
 WELCOME: Final = b"""\
 This is hubd, a hub for MCP servers: hosts such as Claude Code, Cursor or VS Code reach all servers of its owner here.

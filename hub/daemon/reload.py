@@ -22,9 +22,9 @@ from typing import Final
 
 import trio
 
+from config.diagnostics import ConfigError, Diagnostic
 from config.diff import Difference, difference
 from config.environment.hubd_env import CurrentEnvironment
-from config.errors import ConfigError, Diagnostic
 from config.file_watcher import Watcher
 from config.loading.assemble import Loaded
 from config.loading.checks.rules import places_of_rules

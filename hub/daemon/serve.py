@@ -18,16 +18,17 @@ from msgspec import structs
 
 from config import atomic_writes, hub_paths
 from config.base_directories import state_dir
+from config.diagnostics import ConfigError
 from config.diff import Difference
 from config.environment.hubd_env import CurrentEnvironment, for_this_process
-from config.errors import ConfigError
 from config.loading.assemble import Loaded
+from config.profile_settings import profile_problem
 from config.projects import Trust
 from config.remembered_facts import Memory
-from config.security_settings import profile_problem
 from hub.app import WALL, Hub
 from hub.catalog.view_names import EVERYTHING, profile_view
 from hub.daemon import systemd
+from hub.daemon.assemble_sign_ins import SignInParts
 from hub.daemon.banner import ADVICE, ROOT, is_root
 from hub.daemon.bind_http import Bound, CannotListen, bind, spell
 from hub.daemon.bind_unix import AlreadyRunning, take_lock, unix_listener
@@ -35,21 +36,20 @@ from hub.daemon.daemon import Daemon, obey, receive
 from hub.daemon.http_listener import HttpListener
 from hub.daemon.logs.setup import HubLog
 from hub.daemon.loop_stalls import LoopWatchdog
-from hub.daemon.make_lasting_parts import audit_for, keys_for, sessions_for, store_for
+from hub.daemon.make_keys_store_sessions_audit import audit_for, keys_for, sessions_for, store_for
 from hub.daemon.reload import Reloader
 from hub.daemon.served_configuration import FixedReferences, ServeOptions, check, configuration
-from hub.daemon.sign_in_parts import SignInParts
 from hub.downstream.lines.connection import LineHost
 from hub.link.call_interface import OWNER, Identity
 from hub.link.fault_isolation import keep_going
 from hub.link.sealing import Sealer
 from hub.linux import stray_processes
-from hub.linux.awake_clock import AwakeClock
 from hub.linux.boot_clock import boot_clock
 from hub.linux.child_marks import MARKER, MAX_DEPTH, THIS_HUB, depth
+from hub.linux.freeze_proof_clock import AwakeClock
 from hub.linux.process_setup import harden, raise_fd_limit
 from hub.linux.stray_processes import adopt, kill_adopted, kill_marked
-from hub.projects.workplaces import TrustedProjects
+from hub.projects.find_project_of_host import TrustedProjects
 from hub.wire.printable import printable
 from upstreams.inventory.last_known_lists import LastKnown
 from upstreams.redact import CommonSecrets, Mask

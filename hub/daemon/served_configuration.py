@@ -11,18 +11,18 @@ from typing import Final
 
 from msgspec import Struct, structs
 
-from config.errors import ConfigError, Diagnostic
+from config.diagnostics import ConfigError, Diagnostic
 from config.hub_paths import tokens_path
 from config.loading.assemble import Loaded, for_several, load_all
 from config.loading.checks.hub import problems_of_hub
 from config.loading.checks.profiles import warnings_of_unread
-from config.references import Reference, Values, references_in_profiles, with_values
+from config.secret_references import Reference, Values, references_in_profiles, with_values
 from config.secrets.keyring import PATIENCE_S
 from config.secrets.private_state_files import StateUnreadable
 from config.settings import HubConfig, UpstreamConfig
 from hub.downstream.access.token_files import TOKENS
 from hub.link.call_interface import OWNER
-from upstreams.reference_values import read_each
+from upstreams.read_secret_references import read_each
 
 START_PATIENCE_S: Final = 5.0
 MORE: Final = "Then run `hubd reload`"

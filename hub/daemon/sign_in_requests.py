@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Final
 import trio
 from msgspec import convert, structs
 
-from cache.entry import DropCause
+from cache.cache_entry import DropCause
 from hub.app import WALL
 from hub.control import sign_in_messages as messages
 from hub.control.answers import SignInFacts
+from hub.daemon.assemble_sign_ins import SignInParts
 from hub.daemon.decision_requests import why_no_person
-from hub.daemon.sign_in_parts import SignInParts
 from hub.link.call_interface import OWNER
 from hub.link.hub_errors import HubError, UpstreamUnauthorized, UpstreamUnavailable
 from hub.linux.processes import Process
@@ -78,15 +78,10 @@ class SignInRequests:
             command=COMMANDS.get(credential.account.settings.grant, "").format(name),
         )
 
-    def wants_person(self, name: str) -> bool:
-        """True if a person has to sign in at an upstream now."""
-        credential = self._parts.find(name, OWNER)
-        return credential is not None and credential.state in ("needed", "asking")
-
     def _hides_lists(self, credential: "UpstreamCredential") -> bool:
         """True if nobody sees what an upstream offers before the owner has signed in, whoever else has."""
         config = self._parts.config_of(credential.account.upstream)
-        is_each = config is not None and config.oauth.account == "each" and not config.across_principals
+        is_each = config is not None and config.is_each and not config.across_principals
         return is_each and not credential.is_usable
 
     async def sign_in_finish(self, address: str) -> messages.SignInOutcome:
@@ -128,9 +123,9 @@ class SignInRequests:
             raise UpstreamUnavailable(str(error)) from None
         found = []
         for row in rows:
-            if name in (None, row.upstream):
-                upstream, members = parts.hub.supervisor.upstreams.get(row.upstream), structs.asdict(row)
-                ends, account = members.pop("expires_at"), upstream.config.oauth.account if upstream else "shared"
+            if name is None or row.upstream in (name, parts.name_of(name)):
+                upstream, members = parts.hub.supervisor.upstreams.find(row.upstream), structs.asdict(row)
+                ends, account = members.pop("expires_at"), "each" if upstream and upstream.config.is_each else "shared"
                 expires_s = None if ends is None else round(ends - now, 1)
                 found.append(messages.SignInAccount(**members, account=account, expires_s=expires_s))
         return messages.SignInAccounts(tuple(found))
@@ -140,10 +135,12 @@ class SignInRequests:
         Raises: HubError, if there is no such upstream, or what is kept cannot be deleted."""
         parts = self._parts
         upstreams = parts.hub.supervisor.upstreams
-        if name is not None and name not in upstreams:
+        if name is not None and upstreams.find(name) is None:
             raise UpstreamUnavailable(f"There is no server {name}; `hubd status` lists them")
         known = (await self.sign_in_status(name)).accounts
-        wanted = {(each.upstream, each.principal) for each in known} or ({(name, OWNER)} if name else set())
+        wanted = {(each.upstream, each.principal) for each in known} or (
+            {(parts.name_of(name), OWNER)} if name else set()
+        )
         done = []
         for upstream, principal in sorted(wanted):
             if (credential := await self._credential(upstream, principal)) is None:
@@ -153,9 +150,9 @@ class SignInRequests:
             except _problems() as error:
                 raise UpstreamUnauthorized(str(error), upstream=upstream) from None
             parts.hub.audit.note("access", what="signed out", up=upstream, p=principal)
-            if upstream:
-                parts.hub.supervisor.signed_out(upstream)
-                parts.hub.reads.invalidate(upstream, DropCause.CLEARED)
+            if upstream and (running := upstreams.find(upstream)) is not None:
+                parts.hub.supervisor.signed_out(running.name)
+                parts.hub.reads.invalidate(running.name, DropCause.CLEARED)
             done.append(messages.SignedOutAccount(upstream=upstream, principal=principal, **structs.asdict(out)))
         return messages.SignedOut(tuple(done))
 

@@ -15,7 +15,7 @@ from typing import Final
 
 import trio
 
-from config.errors import ConfigError
+from config.diagnostics import ConfigError
 
 FIRST_DESCRIPTOR: Final = 3
 STATUS_EVERY_S: Final = 10.0

@@ -15,7 +15,7 @@ from typing import Final, Protocol
 import trio
 from msgspec import Raw, structs
 
-from hub.bridge.page_visits import PageVisits
+from hub.bridge.pending_url_elicitations import PageVisits
 from hub.calls.host_exchange import Send, wants_log
 from hub.catalog.profiles.profile_choice import ProfileChoice
 from hub.catalog.view_names import View
@@ -31,7 +31,7 @@ from hub.routing.router import Router
 from hub.rules.policy.judge import Judge
 from hub.telemetry.tally import Histogram
 from hub.wire import jsonrpc, mcp
-from hub.wire.declarations import detach_all, program_name
+from hub.wire.capabilities import detach_all, program_name
 from hub.wire.jsonrpc import Failure, Notification, RemoteProtocolError, Reply, RequestId, Result, raw
 from hub.wire.mcp import Kind
 from hub.wire.questions.askable_questions import Question
@@ -376,7 +376,7 @@ class Hosts:
         self.park_ttl_s = park_ttl_s
 
     def follow(self, workplaces: Workplaces) -> None:
-        """Tell `workplaces` where hosts work, from now on."""
+        """Tell `find_project_of_host` where hosts work, from now on."""
         self.workplaces = workplaces
 
     def choose_by(self, profiles: ProfileChoice) -> None:

@@ -9,8 +9,8 @@
 
 No other module calls `Router.begin` or `Router.dispatch`, so whatever is to see every request, lists included, has its
 place here: admission, limits of running requests, their record. The name in a request is the visible one. What is to
-judge operations by the server and the tool that they mean is a stage (`hub.routing.stages`). Handshakes are agreed
-between a host and its carrier.
+judge operations by the server and the tool that they mean is a stage (`hub.routing.compose_chains`). Handshakes are
+agreed between a host and its carrier.
 
 Batches are the arrays of revision 2025-03-26, which no other revision knows.
 """

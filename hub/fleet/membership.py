@@ -23,7 +23,7 @@ from msgspec import Struct, structs
 from cache.shared_store import Directory, StoreUnreachable
 from hub.control.answers import PeerRow, ReplicaStatus
 from hub.link.fault_isolation import FaultLog
-from upstreams.transports.http.tcp_connection import parse_url
+from upstreams.transports.connect_to_url import parse_url
 
 log = logging.getLogger("hubd.replicas")
 

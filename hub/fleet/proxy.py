@@ -13,8 +13,8 @@ import trio
 
 from hub.link.hub_errors import HubError, UpstreamUnavailable
 from hub.net.request_and_response import STOPPING, HttpRequest, HttpResponse
+from upstreams.transports.connect_to_url import parse_url
 from upstreams.transports.http.client import HttpClient, HttpReply
-from upstreams.transports.http.tcp_connection import parse_url
 
 log = logging.getLogger("hubd.replicas")
 

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 import trio
 
 from cache.shared_store import StoreUnreachable
-from hub.bridge.request_state import RequestStates
+from hub.bridge.sealed_request_state import RequestStates
 from hub.bridge.tasks.polled_tasks import TaskHandles
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.downstream.http.endpoint import Endpoint
@@ -24,7 +24,7 @@ from hub.fleet.membership import TRIES, Membership, Registration
 from hub.fleet.proxy import FORWARDED, Forwarder, HubGone, Misdirected
 from hub.fleet.session_ownership import Elsewhere, Ownership, PublishedFacts, SessionOver, runs_of
 from hub.link.hub_errors import HubError, failure_from
-from hub.net.http_server import HttpRequest, HttpResponse
+from hub.net.look_after_connections import HttpRequest, HttpResponse
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Request, RequestId, decode, encode_response, is_batch, raw
 from hub.wire.mcp import INITIALIZE, INTERNAL_ERROR, TOOLS_CALL
 

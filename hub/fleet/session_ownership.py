@@ -25,7 +25,7 @@ import trio
 from msgspec import Struct
 
 from cache.shared_store import Directory, StoreUnreachable
-from hub.bridge.request_state import RequestStates, state_of
+from hub.bridge.sealed_request_state import RequestStates, state_of
 from hub.bridge.tasks.polled_tasks import MAX_TOLD, TaskHandles
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.downstream.http.sessions import HttpSessions

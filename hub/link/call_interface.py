@@ -11,7 +11,7 @@ An upstream's answer, error included, is a `Reply` value. A failure of the hub's
 (`hub.link.hub_errors`).
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable
 from itertools import count
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -20,8 +20,9 @@ from msgspec import Raw, Struct, field, structs
 from config.settings import OWNER as OWNER
 from config.settings import UpstreamConfig
 from hub.wire.jsonrpc import EMPTY, Reply, Result
-from hub.wire.mcp import Era, Snapshot, era_of
-from hub.wire.questions.askable_questions import Question
+from hub.wire.mcp import Era, era_of
+from hub.wire.questions.askable_questions import Missing, Question
+from hub.wire.upstream_snapshot import Snapshot
 
 if TYPE_CHECKING:  # commands import this module, and do without trio
     from hub.link.elicitation_ends import FinishedElicitations
@@ -77,7 +78,7 @@ class Caller(Struct, frozen=True):
     lasting: bool = False
     """True if the conversation goes on after this operation: a legacy session or a line connection."""
     program_name: str = ""
-    """The name that the program gives itself, as `hub.wire.declarations.program_name` reads it."""
+    """The name that the program gives itself, as `hub.wire.capabilities.program_name` reads it."""
     rights: Rights = NO_RIGHTS
     """What its token says besides."""
     transport: str = "tcp"
@@ -140,6 +141,9 @@ class Exchange(Protocol):
     def log(self, params: dict[str, Raw]) -> None:
         """Pass on a log message that is certain to belong to this operation. Never blocks; may be dropped."""
 
+    def note_sent(self) -> None:
+        """Note that its message goes out only now, after a wait."""
+
     async def ask(self, question: Question) -> Reply:
         """Put an upstream's question to the host: the answer as the upstream can read it, or the refusal it gets.
 
@@ -147,11 +151,23 @@ class Exchange(Protocol):
         """
 
 
+HearQuestion = Callable[[Question, float, Reply | None], None]
+"""Gets a question that a host was asked, how long that took, and the answer; None: it was withdrawn."""
+
+
 class HostEnd(Exchange, Protocol):
     """The exchange of a request of a host, as the bridge between eras sees it."""
 
     @property
-    def lacking(self) -> Mapping[str, Mapping[str, object]] | None:
+    def hear_question(self) -> HearQuestion | None:
+        """Whom to tell of questions that the host was asked; None: nobody."""
+
+    @property
+    def is_step(self) -> bool:
+        """True for a step of a pipeline, whose host can be asked while it waits, whatever its era."""
+
+    @property
+    def lacking(self) -> Missing | None:
         """The capabilities that questions needed and that the host, a modern one, did not declare, as
         `requiredCapabilities` has them; None: there were none."""
 

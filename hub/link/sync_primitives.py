@@ -7,13 +7,29 @@ long to wait, so nothing done there may wake a task but by `wake`.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Final, Generic, TypeVar
 
 import trio
-from trio.lowlevel import Abort, current_task, reschedule, wait_task_rescheduled
+from trio.lowlevel import Abort, checkpoint, current_task, reschedule, wait_task_rescheduled
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+async def take_turns(steps: Generator[int, None, T], most: int = 100) -> T:
+    """Run all steps of something, each of which yields how many entries it has looked at, with a checkpoint after
+    every `most` of these; the result. Cancellation: it is given up."""
+    looked_at = 0
+    try:
+        while True:
+            looked_at += next(steps)
+            if looked_at >= most:
+                looked_at = 0
+                await checkpoint()
+    except StopIteration as end:
+        result: T = end.value
+        return result
 
 
 class DirtyFlag:
@@ -46,9 +62,6 @@ class Bell:
     async def wait(self) -> None:
         """Wait until the bell rings next."""
         await self._event.wait()
-
-
-T = TypeVar("T")
 
 
 class Promise(Generic[T]):

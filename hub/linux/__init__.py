@@ -2,8 +2,8 @@
 
 `processes` (`/proc/PID`, pidfds, pipes), `socket_tables` (`/proc/net`: whose a port or a connection is),
 `process_setup` (of children and of the hub itself: prlimit, prctl, memory that glibc keeps), `child_marks` (whose child
-a process is), `stray_processes` (what a hub left behind), `socket_peers` (who is at the other end of a unix socket,
+a process is), `stray_processes` (what a hub left behind), `peer_credentials` (who is at the other end of a unix socket,
 user namespaces), `inotify` (changes in directories), `socket_watch` (bytes and hang-ups of sockets that need no tasks),
-`boot_clock` (runs on during sleep), `awake_clock` (stands still while the hub is frozen), `this_machine` (its name, its
-present run, its file systems).
+`boot_clock` (runs on during sleep), `freeze_proof_clock` (stands still while the hub is frozen), `this_machine` (its
+name, its present run, its file systems).
 """

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 import trio
 
-from hub.linux.awake_clock import AwakeClock
+from hub.linux.freeze_proof_clock import AwakeClock
 from hub.linux.this_machine import read_boot_id
 
 _CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", None)

@@ -82,6 +82,15 @@ def find_process(pid: int, proc: Path = PROC) -> Process | None:
     return None if found is None else Process(pid, found.began)
 
 
+def find_program(pid: int, proc: Path = PROC) -> str:
+    """The file that a process runs, be it replaced by now; of one that hides it, its name. "": nobody can say."""
+    try:
+        return os.readlink(proc / str(pid) / "exe").removesuffix(" (deleted)")
+    except OSError:
+        found = find_stat(pid, proc)
+        return "" if found is None else found.name
+
+
 def pids(proc: Path = PROC) -> list[int]:
     """The numbers of all processes; []: the system does not show them."""
     try:

@@ -1,9 +1,9 @@
 """Projects: hosts that work in one see its servers beside the user's own.
 
 Which project a host is at work in is said by the user (`hubd connect --project`), else by the first of its roots, else
-by its shim (the working directory; `hub.projects.workplaces`). Of a project nothing counts until the user has allowed
-its content (`config.projects`). Its servers run once for all hosts there, beside the common ones and under names of
-their own:
+by its shim (the working directory; `hub.projects.find_project_of_host`). Of a project nothing counts until the user has
+allowed its content (`config.projects`). Its servers run once for all hosts there, beside the common ones and under
+names of their own:
 
     /home/me/shop/.hubd.toml, server db  ->  upstream "db@shop-1f3a5c07", shown as "db__..." at /mcp/@shop-1f3a5c07
 
@@ -31,10 +31,10 @@ from hub.control.answers import ProjectRow
 from hub.downstream.host_conversations import Host
 from hub.link.fault_isolation import keep_going, run_isolated
 from hub.link.sync_primitives import DirtyFlag
-from hub.projects.workplaces import FolderReadings, Roots, TrustedProjects, is_name
+from hub.projects.find_project_of_host import FolderReadings, Roots, TrustedProjects, is_name
 from hub.routing.list_updates import ListUpdates
 from hub.routing.live_catalog import LiveCatalog
-from hub.routing.subscriptions import Subscriptions
+from hub.routing.subscription_requests import Subscriptions
 from hub.running_servers import RunningServers
 from hub.wire.jsonrpc import encode_notification
 from hub.wire.mcp import LIST_CHANGED, Kind
@@ -122,10 +122,6 @@ class Projects:
         """Sentences about problems of projects that hosts work in."""
         warnings = [str(warning) for running in self.shown.values() for warning in running.project.warnings]
         return [*self._readings.problems(host.workplace for host in self._hosts), *warnings]
-
-    def count_untrusted(self) -> int:
-        """Number of projects that hosts work in and that nobody has allowed as they are."""
-        return len(self.awaiting_trust)
 
     @property
     def awaiting_trust(self) -> list[Path]:
@@ -262,9 +258,10 @@ class Projects:
             self._stale = True
             log.info("%s: hosts at work there see %s", project.root, ", ".join(project.upstreams) or "nothing more")
         self._stale |= [*running.project.upstreams.items()] != [*project.upstreams.items()]  # in this order
+        self._stale |= running.project.accounts != project.accounts
         running.project = project
         rules = [rule_of(name, config) for name, config in running.upstreams.items()]
-        self._live.servers.show_project(view, rules, project.upstreams)
+        self._live.servers.show_project(view, rules, project.upstreams, project.accounts)
         return running
 
     async def _await_reports(self, running: _RunningProject) -> None:

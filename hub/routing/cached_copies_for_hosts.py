@@ -10,11 +10,11 @@ from weakref import ref
 import trio
 from msgspec import Raw, Struct
 
-from cache.entry import HARMLESS, scope, ttl_ms
+from cache.cache_entry import HARMLESS, scope, ttl_ms
 from cache.memory import CachedEntry
 from cache.resource_cache import ResourceCache
 from hub.catalog.catalog import Catalog
-from hub.catalog.embedded_uris import localise
+from hub.catalog.rewrite_embedded_uris import localise
 from hub.link.call_interface import Caller
 from hub.wire.jsonrpc import Request, Result, encode, peek_object
 from hub.wire.mcp import HOP_KEYS, RESOURCES_READ, Era, era_of

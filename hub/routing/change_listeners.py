@@ -23,7 +23,7 @@ from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Request, Reque
 from hub.wire.mcp import Kind
 from hub.wire.modern_metadata import split_params
 from hub.wire.total_item_limit import MAX_ITEMS, has_too_many_items, read_strings
-from upstreams.subscriptions.subscription import ResourceSubscriber
+from upstreams.subscriptions.resource_subscription import ResourceSubscriber
 
 ACK_TIMEOUT_S: Final = 3.0
 """Seconds that owners of resources have to agree, until a host is answered without theirs."""
@@ -79,7 +79,7 @@ def _strings(wanted: Mapping[str, Raw], name: str) -> list[str] | None:
 class ChangeListener:
     """A host that is told of changes; subclasses send the notifications.
 
-    Satisfies `upstreams.subscriptions.subscription.ResourceSubscriber`.
+    Satisfies `upstreams.subscriptions.resource_subscription.ResourceSubscriber`.
     """
 
     def __init__(self, live: LiveCatalog, doors: Doors, exchange: HostExchange) -> None:
@@ -132,7 +132,7 @@ class ChangeListener:
 
     async def _watch_at(self, route: Route, uri: str, refusals: dict[str, Failure], others: trio.CancelScope) -> None:
         key = (route.upstream, route.original)
-        upstream = self._live.upstreams[route.upstream]
+        upstream = self._live.running[route.upstream]
         refusal: Reply | None = None
         while refusal is None and key not in self._forms and not upstream.is_subscribed(route.original, self):
             try:
@@ -166,8 +166,8 @@ class ChangeListener:
             self._forms[key].pop(uri, None)
             if not self._forms[key]:
                 del self._forms[key]
-                if route.upstream in self._live.upstreams:
-                    self._live.upstreams[route.upstream].unsubscribe(route.original, self)
+                if route.upstream in self._live.running:
+                    self._live.running[route.upstream].unsubscribe(route.original, self)
 
     def removed(self, upstream: str) -> None:
         """An upstream is gone for good."""
@@ -183,7 +183,7 @@ class ChangeListener:
         self._drop(lambda route, uri: self._doors.refusal(route, uri, self) is not None)
 
     def _refusal(self, route: Route, uri: str) -> Failure | None:
-        if route not in self._live.of(self.view).resolve_uri(uri):
+        if route not in self._owners(uri):
             return resource_not_found(uri, mcp.L4)
         return self._doors.refusal(route, uri, self)
 
@@ -203,12 +203,20 @@ class ChangeListener:
         for uri in list(self.held):
             self.unwatch(uri)
 
+    def _owners(self, uri: str) -> list[Route]:
+        """The routes to `uri`, to the account that serves there where an owner has several."""
+        catalog = self._live.of(self.view)
+        routes = catalog.resolve_uri(uri)
+        if not catalog.accounts:
+            return routes
+        return [Route(catalog.accounts.get(each.upstream, each.upstream), each.original) for each in routes]
+
     async def _routes(self, uri: str) -> list[Route]:
-        routes = self._live.of(self.view).resolve_uri(uri)
+        routes = self._owners(uri)
         if not routes and not self._live.settled.is_set():
             await self._live.settled.wait()
-            routes = self._live.of(self.view).resolve_uri(uri)
-        return [route for route in routes if route.upstream in self._live.upstreams]
+            routes = self._owners(uri)
+        return [route for route in routes if route.upstream in self._live.running]
 
 
 class LegacySubscription(ChangeListener):

@@ -16,7 +16,8 @@ from hub.catalog.view_names import View
 from hub.link.hub_errors import UpstreamUnavailable
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.view_catalogs import ListChange
-from hub.wire.mcp import CAPABILITY, Kind, Snapshot
+from hub.wire.mcp import CAPABILITY, Kind
+from hub.wire.upstream_snapshot import Snapshot
 from upstreams.upstream import ManagedUpstream
 
 COALESCE_S: Final = 0.02

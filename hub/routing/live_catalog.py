@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Final
 import trio
 from msgspec import structs
 
-from config.security_settings import Profile
+from config.profile_settings import Profile
+from config.server_names import server_of
 from hub.catalog.catalog import Catalog
 from hub.catalog.profiles.profile_choice import find_profile
 from hub.catalog.time_slices import STEP, Steps, finish
@@ -28,6 +29,7 @@ from hub.catalog.visible_names import Rules
 from hub.link.sync_primitives import Bell
 from hub.routing.view_catalogs import ListChange, ShownProfiles, ShownServers, ViewCatalogs
 from hub.rules.policy.judge import Judge
+from upstreams.upstream import ManagedUpstream
 
 if TYPE_CHECKING:
     from hub.rules.policy.rule_book import RuleBook
@@ -42,12 +44,16 @@ class LiveCatalog:
     then lists, but for those of one server that has reported, and calls of unknown names wait for it.
     """
 
-    def __init__(self, servers: ShownServers, judge: Judge | None = None) -> None:
+    def __init__(
+        self, servers: ShownServers, judge: Judge | None = None, running: Mapping[str, ManagedUpstream] | None = None
+    ) -> None:
+        """`running`: all upstreams of the servers, further accounts at them too."""
         self.servers = servers
+        """What is shown; changes of it count from the next rebuild on."""
         self.judge = judge or Judge()
         """Its tables are made with the catalogues, and swapped with them."""
-        """What is shown; changes of it count from the next rebuild on."""
         self.upstreams = servers.upstreams
+        self.running = self.upstreams if running is None else running
         self.settled = trio.Event()
         self._varies = False
         self.rebuilds = 0
@@ -113,6 +119,9 @@ class LiveCatalog:
 
     def shows_tool(self, view: View, upstream: str, tool: str) -> bool:
         """True if the profile of `view` leaves out neither the upstream nor what that calls `tool`, listed or not."""
+        running, upstream = upstream, server_of(upstream)
+        if self.of(view).accounts.get(upstream, running) != running and self.of(view).decides_account(upstream):
+            return False
         if not (view.profile or view.audience) or not self.shows(view, upstream):
             return not view.profile
         if view.audience and not self.judge.may_use(view, upstream, tool):

@@ -7,37 +7,44 @@ that, so an intent never names a tool of the hub's own in another's place.
 
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from itertools import takewhile
 from typing import Final
 
 import trio
 from msgspec import Raw, Struct, structs
 
-from hub.bridge.request_state import NO_ROUND
-from hub.bridge.tasks.messages import TaskTicket
+from config.loading.split_accounts import running_as
+from config.server_names import server_of
+from hub.bridge.sealed_request_state import NO_ROUND
 from hub.bridge.tasks.polled_tasks import Viewer
+from hub.bridge.tasks.translate_tasks import TaskTicket
 from hub.calls.chain import Intent, Section, Target, go_through
 from hub.calls.host_exchange import HostExchange, tell_nobody
 from hub.catalog.catalog import Catalog
-from hub.catalog.embedded_uris import LARGE_BYTES, untag_arguments
+from hub.catalog.rewrite_embedded_uris import LARGE_BYTES, untag_arguments
 from hub.catalog.search.meta_tools import CALL_READ_ONLY_TOOL, CALLS, BadMetaCall
 from hub.catalog.upstream_entries import Route
+from hub.catalog.view_names import home_of
 from hub.link.call_interface import NOTHING, Call, Operation
 from hub.link.hub_errors import CallDenied
+from hub.routing.compose_chains import Chains
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.own_tools import OwnTools, not_for_reading, refuse, unwrap
-from hub.routing.pass_through_stages import call_upstream
 from hub.routing.replies_for_hosts import NO_COMPLETION, HostReplies
 from hub.routing.resolve import Resolver
-from hub.routing.stages import Chains
+from hub.routing.run_chain import call_upstream
 from hub.rules.policy.judge import LEGS
 from hub.rules.policy.verdict import Effect
-from hub.wire.errors_for_hosts import NO_REFERENCE, NOUNS, resource_not_found, unknown_name
+from hub.wire.errors_for_hosts import NO_REFERENCE, NOUNS, conceal, resource_not_found, unknown_name
 from hub.wire.jsonrpc import Failure, Reply, Request, peek_object, peek_str, raw
 from hub.wire.mcp import COMPLETE, INVALID_PARAMS, L1, PROMPTS_GET, SUBSCRIBE, TASKS_GET, TASKS_UPDATE, TOOLS_CALL, Kind
 from hub.wire.modern_metadata import drop_lookalikes, split_params
-from upstreams.subscriptions.subscription import ResourceSubscriber
+from upstreams.subscriptions.resource_subscription import ResourceSubscriber
+from upstreams.upstream import ManagedUpstream
 
 _encode_name: Final = lru_cache(maxsize=1024)(raw)
+DENIED: Final = conceal(NO_REFERENCE)
+"""The outcome of what rules deny outright, for its record: whatever its host is told."""
 KINDS: Final = {TOOLS_CALL: Kind.TOOL, PROMPTS_GET: Kind.PROMPT}
 
 
@@ -74,7 +81,8 @@ class Intents:
         refused.
 
         Raises:
-            HubError: FixedArgumentSent, an argument is one that the host's profile fixes.
+            HubError: FixedArgumentSent, an argument is one that the host's profile fixes; AccountRefused, it names an
+                account that the host may not choose.
             RemoteProtocolError: -32602, the arguments hold more URIs than the hub looks up.
         """
         wanted = self._read(request, exchange)
@@ -107,8 +115,8 @@ class Intents:
         if wanted.kind is None:
             routes = await self._resolver.resource(wanted.exposed, exchange)
             if not routes:
-                self._note_if_denied(wanted, exchange)
-                return resource_not_found(wanted.exposed, exchange.caller.version)
+                not_found = resource_not_found(wanted.exposed, exchange.caller.version)
+                return self._refuse_denied(wanted, exchange, not_found)
         else:
             route = await self._resolver.find(wanted.kind, wanted.exposed, exchange)
             if route is None:
@@ -157,6 +165,14 @@ class Intents:
             judge.note_denial(intent, verdict)
             raise CallDenied.because(verdict.reason, ticket.upstream)
 
+    def note_denial(self, ticket: TaskTicket, viewer: Viewer, method: str) -> None:
+        """As `TaskDoors.note_denial`."""
+        route, judge = Route(ticket.upstream, ticket.tool), self._live.judge
+        intent = self._beside(TASKS_GET, route, ticket.exposed or ticket.tool, viewer, Kind.TOOL)
+        verdict = judge.judge(viewer.caller, viewer.view, intent.target)
+        if verdict.effect is Effect.DENY:
+            judge.note_denial(structs.replace(intent, request=Request(0, method, {})), verdict)
+
     def may_follow(self, ticket: TaskTicket, viewer: Viewer) -> bool:
         """True if a host may hear of the task of a ticket, by the stages of now."""
         return _refusal(self._about_task(ticket, viewer)) is None
@@ -164,7 +180,8 @@ class Intents:
     def _about_task(self, ticket: TaskTicket, viewer: Viewer) -> Intent:
         """By the name under which the host called the tool; if it has another now, or the ticket says none, by any that
         is allowed."""
-        part = self._live.of(viewer.view).part(ticket.upstream)
+        server = server_of(ticket.upstream)
+        part = self._live.of(viewer.view).part(server)
         names = {ticket.tool} if part is None else part.names_of(ticket.tool)
         names = {ticket.exposed} & names or names
         route = Route(ticket.upstream, ticket.tool)
@@ -193,9 +210,12 @@ class Intents:
         return _refusal(intent)
 
     def _beside(self, method: str, route: Route, exposed: str, viewer: Viewer, kind: Kind | None = None) -> Intent:
-        """The intent of something that is no operation of a request: nothing is reported to its host."""
-        chain = self._chains.find(method, route.upstream)
-        target = Target(self._live.upstreams[route.upstream], route, exposed, chain, kind)
+        """The intent of something that is no operation of a request: nothing is reported to its host. `route` names
+        the account at an upstream."""
+        chain, upstream = self._chains.find(method, route.upstream), self._find_running(route.upstream)
+        if upstream.is_further_account:
+            route = structs.replace(route, upstream=server_of(route.upstream))
+        target = Target(upstream, route, exposed, chain, kind)
         host = HostExchange(viewer.caller, tell_nobody, view=viewer.view)
         return Intent(target, Request(0, method, {}), Operation(method, {}), host, host)
 
@@ -218,25 +238,31 @@ class Intents:
 
     async def _refuse(self, wanted: Wanted, exchange: HostExchange) -> Reply:
         """The refusal of a name that nothing has."""
-        self._note_if_denied(wanted, exchange)
         if wanted.meta_tool:
             answer = await self._own.unknown(wanted.exposed, self._live.of(exchange.view))
-            return self._replies.of_hub(answer, exchange)
+            return self._refuse_denied(wanted, exchange, self._replies.of_hub(answer, exchange))
         assert wanted.kind is not None, "resources are refused elsewhere"
-        return unknown_name(wanted.request.method, wanted.kind, wanted.exposed)
+        unknown = unknown_name(wanted.request.method, wanted.kind, wanted.exposed)
+        return self._refuse_denied(wanted, exchange, unknown)
 
-    def _note_if_denied(self, wanted: Wanted, exchange: HostExchange) -> None:
-        """Note it, if what a host asks for is there for others."""
-        judge, view = self._live.judge, exchange.view
+    def _refuse_denied(self, wanted: Wanted, exchange: HostExchange, refusal: Reply) -> Reply:
+        """The refusal of what this host cannot see; if it is there for others, with a record of a denial."""
+        judge, view, kind = self._live.judge, exchange.view, wanted.kind
         if judge.book is None:
-            return
-        catalog, kind = self._live.of(structs.replace(view, audience="")), wanted.kind
+            return refusal
+        catalog = self._live.of(structs.replace(view, audience=""))
         found = catalog.resolve_uri(wanted.exposed) if kind is None else [catalog.route(kind, wanted.exposed)]
-        if found and (route := found[0]) is not None:
-            rule = judge.look_up_route(exchange.caller, view, route, kind or Kind.RESOURCE).verdict.rule
-            who, method = exchange.caller.identity, wanted.request.method
-            what = {"up": route.upstream, "m": method, "name": wanted.exposed, "rule": rule}
-            judge.note("refuse", p=who.principal, host=who.host, **what)
+        route = found[0] if found else None
+        if route is not None and route.upstream in self._live.upstreams and route.upstream in self._chains.gates:
+            request, gate = wanted.request, self._chains.gates[route.upstream]
+            chain = self._chains.find(request.method, route.upstream)
+            target = Target(self._live.upstreams[route.upstream], route, wanted.exposed, chain, kind)
+            operation = Operation(request.method, request.params)
+            intent = Intent(target, request, operation, exchange, exchange, wanted.meta_tool)
+            passed = Section(tuple(takewhile(lambda step: step.stage is not gate, chain.outer)), intent)
+            judge.note_denial(intent, judge.look_up(exchange.caller, view, target).verdict)
+            passed.leave(DENIED)
+        return refusal
 
     def _make(
         self, wanted: Wanted, route: Route, exchange: HostExchange, catalog: Catalog, arguments: Raw | None = None
@@ -252,12 +278,42 @@ class Intents:
             params["arguments"] = arguments
         if route.fixed is not None:  # last, so that it is sent as it was written
             params["arguments"] = route.fixed.fill(arguments)
+        upstream = self._live.upstreams[route.upstream]
+        if route.upstream in catalog.accounts:
+            upstream = self._choose_account(route, catalog, params, exchange)
         if wanted.kind is Kind.TOOL and self._live.judge.book is not None:
             self._live.judge.settle_arguments(exchange, route, params)
-        chain = self._chains.find(request.method, route.upstream, signs_in=route.signs_in)
-        target = Target(self._live.upstreams[route.upstream], route, wanted.exposed, chain, wanted.kind)
+        chain = self._chains.find(request.method, upstream.name, signs_in=route.signs_in)
+        target = Target(upstream, route, wanted.exposed, chain, wanted.kind)
         operation = Operation(request.method, params, meta)
         return Intent(target, request, operation, exchange, exchange, wanted.exposed if wanted.meta_tool else "")
+
+    def _choose_account(
+        self, route: Route, catalog: Catalog, params: dict[str, Raw], exchange: HostExchange
+    ) -> ManagedUpstream:
+        """The account that serves a call, a prompt or a read; the argument that names it is taken off. Raises
+        AccountRefused: a host may not choose it."""
+        account, name, argument = "", catalog.accounts[route.upstream], route.account
+        if exchange.is_step:  # its view is of no profile
+            profile, part = self._live.servers.rules.profiles.get(exchange.profile), catalog.part(route.upstream)
+            chosen = "" if profile is None else profile.accounts.get(home_of(route.upstream)[0], "")
+            if part is not None and chosen in part.rule.accounts:
+                name = running_as(route.upstream, part.rule.accounts, chosen)
+                argument = None if argument is None else argument.decide(f"profile {exchange.profile}")
+        if argument is not None:
+            account, arguments = argument.take(params.get("arguments"))
+            if account:
+                name = running_as(route.upstream, argument.accounts, account)
+            if arguments is not None:
+                params["arguments"] = arguments
+        return self._find_running(name)
+
+    def _find_running(self, name: str) -> ManagedUpstream:
+        """The upstream that runs under a name, of an account too. Raises UpstreamUnavailable: it is gone."""
+        upstream = self._live.running[name]
+        if upstream.is_further_account and not upstream.snapshot.version:
+            upstream.resemble(self._live.upstreams[server_of(name)])
+        return upstream
 
 
 def _refusal(intent: Intent) -> Failure | None:

@@ -1,15 +1,17 @@
 """Tools of the hub's own: the registry of those that it answers itself, calls by way of the search for tools, and the
 tool of an upstream that wants a sign-in.
 
-A new tool is a definition in the catalogue (`hub.catalog.search.meta_tools`) and a line in `OwnTools`. Those that call
-another tool are no answers: `unwrap` makes the call of them that they ask for, before anything is resolved.
+A new tool is a definition in the catalogue (`hub.catalog.search.meta_tools`) and a line in `OwnTools`; pipelines are
+what the catalogue says. Those that call one other tool are no answers: `unwrap` makes the call of them that they ask
+for, before anything is resolved.
 
 Calling the tool for a sign-in does nothing at the upstream but connect. So it fails as every call does while a person
 has to sign in, and hosts are asked in the same way; after that it says so.
 """
 
-from collections.abc import Awaitable, Callable
-from typing import Final
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
 import trio
 
@@ -27,6 +29,9 @@ from hub.wire.mcp import HUB_TOOL, INVALID_PARAMS, RESULT_TYPE, Era, Kind, era_o
 from hub.wire.total_item_limit import TooManyItems, data_of, open_result
 from upstreams.upstream import ManagedUpstream
 
+if TYPE_CHECKING:
+    from hub.catalog.pipeline_tools import ShownPipeline
+
 WORDS_PER_STEP: Final = 1_000
 """Work between two checkpoints, as `SearchIndex.add` counts it; the last tool of a step may pass it."""
 
@@ -34,29 +39,50 @@ WORDS_PER_STEP: Final = 1_000
 Operate = Callable[[Request, HostExchange], Awaitable[Reply]]
 """Carries out an operation of a host, through its chain."""
 OwnTool = Callable[[Request, HostExchange, Operate], Awaitable[Reply]]
-"""Answers a call of one tool of the hub's own, as an upstream would; by way of other tools, if it has to."""
+"""Answers a call of one tool of the hub's own, in the form of its host; by way of other tools, if it has to."""
+RunPipeline = Callable[["ShownPipeline", Request, HostExchange, Operate], Awaitable[Reply]]
+"""Answers a call of a pipeline, likewise."""
 
 
 class OwnTools:
-    """The tools that the hub answers itself, by name, in the views of `live`."""
+    """The tools that the hub answers itself, by name, in the views of `live`. `of_hub`: makes an answer one for a
+    host."""
 
-    def __init__(self, live: LiveCatalog) -> None:
+    def __init__(
+        self,
+        live: LiveCatalog,
+        of_hub: Callable[[Reply, HostExchange], Reply],
+        run_pipeline: RunPipeline,
+        optional: Mapping[str, OwnTool],
+    ) -> None:
+        """`optional`: tools that some views list (`hub.catalog.optional_tools`)."""
         self._live = live
+        self._of_hub = of_hub
+        self._run_pipeline = run_pipeline
+        self._optional = optional
         self._making = trio.Lock()
         self._tools: dict[str, OwnTool] = {meta_tools.FIND_TOOLS: self._find_tools}
 
     def find(self, name: str, view: View) -> OwnTool | None:
         """The tool that hosts of `view` call by this name. A server's own endpoint has none."""
-        return None if view.server else self._tools.get(name)
+        if view.server:
+            return None
+        catalog = self._live.of(view)
+        if (pipeline := catalog.pipelines.get(name)) is not None:
+            return partial(self._run_pipeline, pipeline)
+        return self._tools.get(name) or (self._optional.get(name) if name in catalog.optional else None)
 
-    async def _find_tools(self, request: Request, exchange: HostExchange, operate: Operate) -> Result:
+    async def _find_tools(self, request: Request, exchange: HostExchange, operate: Operate) -> Reply:
         await self._live.wait(exchange.view)
         catalog = self._live.of(exchange.view)
         index = await self.index_of(catalog)
-        return result_of(meta_tools.find(index, catalog.tool_counts(), request.params.get("arguments")))
+        found = meta_tools.find(index, catalog.tool_counts(), request.params.get("arguments"))
+        return self._of_hub(result_of(found), exchange)
 
     async def unknown(self, name: str, catalog: Catalog) -> Result:
         """The text for a model that calls a tool which is not there."""
+        if name in catalog.pipelines:
+            return refuse(f"{name} is called directly.")
         return refuse(meta_tools.unknown_tool(name, (await self.index_of(catalog)).near(name)))
 
     async def index_of(self, catalog: Catalog) -> SearchIndex:

@@ -8,7 +8,7 @@ import logging
 
 from hub.bridge.tasks.polled_tasks import Viewer
 from hub.calls.chain import Intent, next_ref
-from hub.catalog.embedded_uris import localise
+from hub.catalog.rewrite_embedded_uris import localise
 from hub.link.call_interface import Interim
 from hub.link.hub_errors import HubError, UpstreamProtocolError, failure_from
 from hub.link.log_context import spell_ref

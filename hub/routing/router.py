@@ -3,7 +3,7 @@
 Requests about the hub itself (`initialize`, `server/discover`, `ping`) are answered here, and so are lists, from the
 live catalogue; a list that may have changed is read again first (`hub.routing.list_updates`). Operations become
 intents (`hub.routing.make_intents`), which pass the stages of their chain to the upstream
-(`hub.routing.pass_through_stages`).
+(`hub.routing.run_chain`).
 
 A catalogue is a snapshot, which `hub.routing.live_catalog` swaps as a whole; no request sees half of a change.
 """
@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import InitVar, dataclass
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Raw
 
@@ -26,25 +26,29 @@ from hub.catalog.list_result import SETTLING_TTL_MS
 from hub.catalog.view_names import EVERYTHING, View
 from hub.link.call_interface import NOTHING, RunningCall, Tenant
 from hub.link.hub_errors import HubError
+from hub.routing.compose_chains import Chains
 from hub.routing.list_updates import ListUpdates
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.log_levels import LogLevels
 from hub.routing.make_intents import Intents
-from hub.routing.own_tools import OwnTools
-from hub.routing.pass_through_stages import OnEnd, Passage
+from hub.routing.own_tools import Operate, OwnTools, refuse, result_of
 from hub.routing.replies_for_hosts import HostReplies, report_bug
 from hub.routing.resolve import Resolver
-from hub.routing.stages import Chains
-from hub.routing.subscriptions import Subscriptions
+from hub.routing.run_chain import OnEnd, Passage
+from hub.routing.subscription_requests import Subscriptions
 from hub.routing.tool_usage import ToolUsage
 from hub.rules.audit.writer import Audit
 from hub.rules.pins.pins import Pins
 from hub.telemetry.tracing import Tracing
 from hub.wire import mcp
-from hub.wire.declarations import EXPERIMENTAL, NO_HUBS, HubChain, announcement, negotiate
+from hub.wire.capabilities import negotiate
 from hub.wire.http.mirror_headers import Mirror
+from hub.wire.hub_chains import EXPERIMENTAL, NO_HUBS, HubChain, announcement
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Request, Result, peek_object, peek_str, raw
 from hub.wire.mcp import Era, Kind
+
+if TYPE_CHECKING:
+    from hub.catalog.pipeline_tools import ShownPipeline
 
 _CHANGING: Final = {"listChanged": True}
 _EVERYTHING: Final = {
@@ -60,6 +64,8 @@ _MODERN_CAPABILITIES: Final = {**_EVERYTHING, "extensions": {mcp.UI_EXTENSION: {
 """Tasks are an extension of the modern revision only."""
 
 DISCOVER_TTL_MS: Final = 60_000
+RESULTS: Final = "hub://results/"
+"""Beginning of the URIs of results that were cut."""
 
 
 def initialize_result(version: str, instructions: str, behind: HubChain = NO_HUBS) -> Raw:
@@ -100,8 +106,9 @@ class Router:
         self.upstreams = live.upstreams
         self.settled = live.settled
         self._resolver = Resolver(live, self._lists)
-        self._own = OwnTools(live)
         self._replies = HostReplies(live)
+        optional = dict.fromkeys(("hub__read_result", "hub__list_resources", "hub__read_resource"), self._call_optional)
+        self._own = OwnTools(live, self._replies.of_hub, self._run_pipeline, optional)
         guards = pins, audit, tracing
         self.chains = Chains(live, self._resolver, self.levels, self._replies, bridge, usage, reads, *guards)
         self._intents = Intents(live, self._resolver, self.chains, self._replies, self._own)
@@ -110,7 +117,7 @@ class Router:
             mcp.DISCOVER: self._discover,
             mcp.TOOLS_CALL: self._call,
             mcp.PROMPTS_GET: self._operate,
-            mcp.RESOURCES_READ: self._operate,
+            mcp.RESOURCES_READ: self._read,
             mcp.COMPLETE: self._complete,
             mcp.SUBSCRIBE: self._subscriptions.subscribe,
             mcp.UNSUBSCRIBE: self._subscriptions.unsubscribe,
@@ -140,7 +147,7 @@ class Router:
 
     def roots_changed(self, tenant: Tenant) -> None:
         """A host says that it works somewhere else now."""
-        for upstream in self.upstreams.values():
+        for upstream in self.live.running.values():
             upstream.roots_changed(tenant)
 
     def removed(self, name: str, sid: str, view: View = EVERYTHING) -> None:
@@ -148,6 +155,10 @@ class Router:
         had only those at work there."""
         self._subscriptions.removed(name)
         self._resolver.removed(name, sid, view)
+
+    def account_removed(self, name: str) -> None:
+        """An account at a server is not configured any more."""
+        self._subscriptions.removed(name)
 
     def tell_of_ends(self, on_left: Callable[[Tenant], None]) -> None:
         """Tell of each conversation that is over."""
@@ -160,7 +171,7 @@ class Router:
             self.live.judge.legs.left(tenant)
         self._on_left(tenant)
         self._bridge.parking.host_left(tenant)
-        for upstream in self.upstreams.values():
+        for upstream in self.live.running.values():
             upstream.host_left(tenant)
 
     def initialize(self, params: dict[str, Raw], view: View) -> tuple[Result, str, dict[str, Raw]]:
@@ -304,9 +315,44 @@ class Router:
     async def _call(self, request: Request, exchange: HostExchange) -> Reply:
         """Answer `tools/call`: tools of the hub's own are no upstream's."""
         name = peek_str(request.params.get("name")) or ""
-        if (own := self._own.find(name, exchange.view)) is not None:
-            return self._replies.of_hub(await own(request, exchange, self._operate), exchange)
+        if name.startswith(mcp.HUB_TOOLS):
+            await self.live.settled.wait()  # before it is not known which there are
+            if (own := self._own.find(name, exchange.view)) is not None:
+                return await own(request, exchange, self._operate)
         return await self._operate(request, exchange)
+
+    async def _call_optional(self, request: Request, exchange: HostExchange, operate: Operate) -> Reply:
+        """Answer a call of one of the tools that only some views list."""
+        from hub.routing import resource_tools  # not above: few hubs have one
+
+        given, view = request.params.get("arguments"), exchange.view
+        match peek_str(request.params.get("name")):
+            case "hub__list_resources":
+                await self._lists.freshen([part.name for part in self.live.of(view).parts], Kind.RESOURCE)
+                reply: Reply = result_of(resource_tools.list_resources(self.live.of(view), given))
+            case "hub__read_resource":
+                reply = await resource_tools.read_resource(request, exchange, self._read)
+            case _ if self.chains.results is not None:
+                reply = result_of(self.chains.results.read(given, exchange.caller))
+            case _:
+                reply = refuse("no result was ever cut")
+        return self._replies.of_hub(reply, exchange)
+
+    async def _read(self, request: Request, exchange: HostExchange) -> Reply:
+        """Answer `resources/read`: results that were cut are no upstream's."""
+        results, uri = self.chains.results, peek_str(request.params.get("uri")) or ""
+        if results is None or not uri.startswith(RESULTS) or exchange.view.server:
+            return await self._operate(request, exchange)
+        return self._replies.of_hub(results.read_resource(uri, exchange.caller), exchange, request.method)
+
+    async def _run_pipeline(
+        self, pipeline: "ShownPipeline", request: Request, exchange: HostExchange, operate: Operate
+    ) -> Reply:
+        """Answer a call of a pipeline."""
+        from hub.routing.pipelines.run import PipelineRun  # not above: few hubs have one
+
+        run = PipelineRun(pipeline, request, exchange, operate, self._replies, self.live)
+        return await run.answer(self._bridge)
 
     async def _operate(self, request: Request, exchange: HostExchange) -> Reply:
         """Answer a call, a prompt or a read; of several owners the first that has it."""

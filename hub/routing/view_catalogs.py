@@ -11,7 +11,7 @@ from typing import Final
 import trio
 from msgspec import Struct, field, structs
 
-from config.security_settings import Profile
+from config.profile_settings import Profile
 from hub.catalog.catalog import Catalog
 from hub.catalog.merge_catalog import choose, merge, merge_in_steps
 from hub.catalog.profiles.profile_entries import ProfileRules
@@ -127,9 +127,16 @@ class ShownProject(Struct):
     rules: Sequence[UpstreamRule]
     hides: Collection[str]
     """Servers of the user that its hosts do not see, by name."""
+    accounts: Mapping[str, str] = {}
+    """The accounts that serve at others of the user's servers."""
     claims: UriClaims = field(default_factory=UriClaims)
     reported: trio.Event = field(default_factory=trio.Event)
     """Set once its servers have said what they offer, or took too long; until then its URIs are not claimed."""
+
+    def choose_account(self, rule: UpstreamRule) -> UpstreamRule:
+        """The rule of one of the user's servers with the account that serves this project."""
+        account = self.accounts.get(rule.name, "")
+        return structs.replace(rule, account=account, account_by="the project") if account in rule.accounts else rule
 
 
 class ShownServers(Struct, eq=False):
@@ -154,10 +161,12 @@ class ShownServers(Struct, eq=False):
         """The catalogue as long as nothing is known of what servers list."""
         return merge((), self.rules, self.claims, sealer=self._sealer)
 
-    def show_project(self, view: View, rules: Sequence[UpstreamRule], hides: Collection[str]) -> None:
-        """Show these servers of a project, and none of the user's that it hides."""
+    def show_project(
+        self, view: View, rules: Sequence[UpstreamRule], hides: Collection[str], accounts: Mapping[str, str]
+    ) -> None:
+        """Show these servers of a project, and none of the user's that it hides; at others these accounts serve."""
         project = self.projects.setdefault(view, ShownProject(rules, hides))
-        project.rules, project.hides = rules, hides
+        project.rules, project.hides, project.accounts = rules, hides, accounts
 
     def drop_project(self, view: View) -> None:
         """Show a project no more."""
@@ -192,7 +201,7 @@ class ShownServers(Struct, eq=False):
         catalogs = {EVERYTHING: common}
         for view, project in projects:
             is_settling = not project.reported.is_set()
-            stay = [rule for rule in self.rules.upstreams if rule.name not in project.hides]
+            stay = [project.choose_account(rule) for rule in self.rules.upstreams if rule.name not in project.hides]
             catalogs[view] = yield from merge_in_steps(
                 snapshots,
                 self._now(structs.replace(self.rules, upstreams=(*stay, *project.rules)), reviews),

@@ -13,7 +13,8 @@ from msgspec import Raw, Struct
 
 from hub.wire.byte_checks import READ_ERRORS
 from hub.wire.jsonrpc import encode
-from hub.wire.mcp import Kind, Snapshot
+from hub.wire.mcp import Kind
+from hub.wire.upstream_snapshot import Snapshot
 
 KINDS: Final = (Kind.TOOL, Kind.PROMPT, Kind.TEMPLATE)
 """The lists whose entries are pinned."""

@@ -9,7 +9,7 @@ behind; except lines of more than a megabyte, which are not held in memory.
 import _socket
 import os
 
-from hub.linux.socket_peers import own_path
+from hub.linux.peer_credentials import own_path
 from hub.shim.mini_jsonrpc import EDGE
 from hub.shim.replay import Replay
 

@@ -8,14 +8,14 @@ msgspec, no argparse, json, socket, pathlib or typing.
     pump      the loop: host, hub, and what to do when the hub is gone
     replay    the requests that a new hub gets again, and the errors that the host gets for all others
     line_buffers  bytes held of either direction      | mini_jsonrpc: ids and methods of lines
-    find_live_hub  the way to the next hub, whether one hangs | start_daemon: connects, and starts it
+    hub_liveness  the way to the next hub, whether one hangs | start_daemon: connects, and starts it
 """
 
 import os
 import sys
 
 from config.base_directories import NotPrivate, private_dir, runtime_dir
-from config.own_program import find_installed, passing_place
+from config.hubd_executable import find_installed, passing_place
 from hub.shim.line_buffers import say
 from hub.shim.mini_jsonrpc import quoted
 from hub.shim.reconnecting_pump import Pump

@@ -15,7 +15,7 @@ import os
 import select
 from time import monotonic  # noqa: TID251 - nothing here runs under trio
 
-from hub.shim.find_live_hub import MAX_LOSSES, NEVER, HangWatch, HubSearch
+from hub.shim.hub_liveness import MAX_LOSSES, NEVER, HangWatch, HubSearch
 from hub.shim.line_buffers import CHUNK_BYTES, LARGE_CHUNK_BYTES, Outlet, ToHost, ToHub, say
 from hub.shim.replay import Replay
 from hub.shim.start_daemon import Unavailable, log_path

@@ -10,8 +10,8 @@ import os
 from time import monotonic  # noqa: TID251 - nothing here runs under trio
 
 from config.base_directories import NotPrivate, private_dir, state_dir
-from config.own_program import daemon_command
-from hub.linux.socket_peers import ForeignPeer, refuse_foreign_hub
+from config.hubd_executable import daemon_command
+from hub.linux.peer_credentials import ForeignPeer, refuse_foreign_hub
 
 START_LIMIT_S = 15.0
 """Time limit for a new daemon to listen, if none is alive."""

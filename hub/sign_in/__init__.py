@@ -4,9 +4,9 @@
 
 `sign_in_urls` (where the browser is sent, and where it comes back to) and `pages` (what people read) are pure.
 `pending_sign_ins` has who was asked, and which requests are under way. `connection_owner` finds out whose browser is at
-the other end of a connection, and which processes are a host's. `return_address` chooses where a browser comes back to,
-and listens there if the hub does not. `sign_in_preflight` has what a sign-in would begin with; `sign_ins` is the flow,
-and `finish_sign_in` its end: what a browser comes back with; `browser_answers` serves it.
-`authorization_servers` asks these, and says what else the flow needs of the hub and of `upstreams.oauth`, which has
+the other end of a connection, and which processes are a host's. `redirect_uris` chooses where a browser comes back to,
+and `callback_listeners` listen there if the hub does not. `discover_before_sign_in` has what a sign-in would begin
+with; `sign_ins` is the flow, and `finish_sign_in` its end: what a browser comes back with; `answer_browsers` serves it.
+`ask_authorization_server` asks these, and says what else the flow needs of the hub and of `upstreams.oauth`, which has
 what is found out about them, and kept.
 """

@@ -20,8 +20,8 @@ from typing import Final
 
 import trio
 
+from hub.linux.peer_credentials import has_all_users
 from hub.linux.processes import PROC, is_below
-from hub.linux.socket_peers import has_all_users
 from hub.linux.socket_tables import find_peer
 from hub.net.request_and_response import Ends, HttpRequest
 

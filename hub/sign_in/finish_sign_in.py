@@ -20,10 +20,10 @@ from msgspec.structs import replace
 
 from hub.control.sign_in_messages import SignInOutcome
 from hub.link.hub_errors import HubError
-from hub.sign_in.authorization_servers import Surroundings
+from hub.sign_in.ask_authorization_server import Surroundings
+from hub.sign_in.discover_before_sign_in import SignInPreflights
 from hub.sign_in.pending_sign_ins import SignInRecord, Ticket, Tickets
-from hub.sign_in.return_address import ReturnAddresses
-from hub.sign_in.sign_in_preflight import SignInPreflights
+from hub.sign_in.redirect_uris import ReturnAddresses
 from hub.wire.printable import printable
 from upstreams.oauth.model import AuthorizationServer, Grant, OAuthProblem, OAuthUnavailable, account_of
 

@@ -14,17 +14,18 @@ from typing import Final
 import trio
 from msgspec.structs import replace
 
+from config.server_names import server_of
 from config.settings import ReplicaConfig
 from hub.bridge.url_elicitation import SignInVisit
 from hub.control.sign_in_messages import SignInOutcome, SignInStep, SignInTrial
 from hub.link.call_interface import OWNER, Caller
 from hub.link.hub_errors import UpstreamUnauthorized, UpstreamUnavailable
-from hub.net.http_server import Handler
-from hub.sign_in.authorization_servers import Surroundings
+from hub.net.look_after_connections import Handler
+from hub.sign_in.ask_authorization_server import Surroundings
+from hub.sign_in.discover_before_sign_in import SignInPreflights, check_scope, join_scopes, too_slow
 from hub.sign_in.finish_sign_in import BadResponse, Responses, read_pasted
 from hub.sign_in.pending_sign_ins import RECORD_S, Invitation, SignInRecord, Ticket, Tickets, state_hash
-from hub.sign_in.return_address import ReturnAddresses
-from hub.sign_in.sign_in_preflight import SignInPreflights, check_scope, join_scopes, too_slow
+from hub.sign_in.redirect_uris import ReturnAddresses
 from hub.sign_in.sign_in_urls import WILDCARDS, host_of, new_secrets
 from upstreams.oauth.client_id import ClientWish
 from upstreams.oauth.discovery.discover import choose_scopes
@@ -60,6 +61,7 @@ class SignIns:
 
     async def look(self, upstream: str, caller: Caller) -> None:
         """Find out, within some seconds, whether `visit` can offer a page; to be awaited before it."""
+        upstream = self._around.name_of(upstream)
         if (account := self._account(upstream, caller)) is not None:
             with trio.move_on_after(LOOK_S) as looking:
                 await self.preflights.look(account)
@@ -68,6 +70,7 @@ class SignIns:
 
     def visit(self, upstream: str, caller: Caller) -> SignInVisit | None:
         """The page on which the user of a host signs in; None: there is none that would work now."""
+        upstream = self._around.name_of(upstream)
         account, principal = self._account(upstream, caller), caller.identity.principal
         base = None if account is None else self.addresses.begin_base(principal)
         if account is None or base is None or self._is_one_of_several or self.preflights.why_not(account) != "":
@@ -96,12 +99,14 @@ class SignIns:
 
     def advice(self, upstream: str, caller: Caller) -> str:
         """The text for a host's model about a call that needs a sign-in first."""
+        upstream = self._around.name_of(upstream)
         if (account := self._account(upstream, caller)) is None:
             if (config := self._around.upstream(upstream)) is not None and config.across_principals:
                 needed = f"{upstream} needs a sign-in, and its owner has to sign in"
                 return f"{needed}: all of this hub use the owner's account."
             text = f"{upstream} needs a sign-in, and the owner of this hub does not share an account there."
-            text += f" In the owner's hubd.toml, below [upstreams.{upstream}], across_principals = true shares it, and"
+            text += f" In the owner's hubd.toml, below [upstreams.{server_of(upstream)}], across_principals = true"
+            text += " shares it, and"
             return f'{text} oauth.account = "each" lets everybody sign in.'
         if self._is_one_of_several:
             return _one_of_several(upstream)
@@ -121,7 +126,7 @@ class SignIns:
         """The account that a call of `caller` needs at an upstream; None: there is none, or it is not the caller's to
         sign in there."""
         config, principal = self._around.upstream(upstream), caller.identity.principal
-        if config is None or (config.oauth.account != "each" and principal != OWNER):
+        if config is None or (not config.is_each and principal != OWNER):
             return None
         return account_of(upstream, config, principal)
 
@@ -137,7 +142,8 @@ class SignIns:
         """Begin a sign-in of the owner's at a terminal; the person there has agreed to what is unusual if `yes`.
         `by_program`: a program of a host or a server may have asked, so only the person's own browser can end it.
         Raises HubError: it cannot begin; the text says why."""
-        account, principal = self._load_account(upstream, OWNER), OWNER
+        upstream, principal = self._around.name_of(upstream), OWNER
+        account = self._load_account(upstream, principal)
         url = account.url
         try:
             check_scope(account, scope)
@@ -178,6 +184,7 @@ class SignIns:
     async def trial(self, upstream: str) -> SignInTrial:
         """The prospects of a sign-in of the owner's; nothing is registered, and nobody is asked to sign in. Raises
         HubError: no sign-in is made there."""
+        upstream = self._around.name_of(upstream)
         account = self._load_account(upstream, OWNER)
         credential = self._around.accounts.find(upstream, OWNER)
         challenge = Challenge() if credential is None else credential.challenge

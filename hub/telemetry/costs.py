@@ -11,8 +11,9 @@ from msgspec import Struct
 
 from config.name_globs import matcher_of
 from config.settings import UpstreamConfig
+from hub.catalog.time_slices import Steps
 from hub.catalog.token_cost import tokens_of
-from hub.telemetry.ended import CHARGED, MAY_HAVE_RUN, Ended
+from hub.telemetry.operation_record import CHARGED, MAY_HAVE_RUN, Ended
 from hub.telemetry.tally import Tally
 from hub.wire.mcp import TOOLS_CALL
 
@@ -67,10 +68,13 @@ def cost_by_host(key: Key, tally: Tally, configs: Mapping[str, UpstreamConfig]) 
     return {host: Cost(use.charged, use.charged * price, use.size) for host, use in tally.hosts.items()}
 
 
-def sum_costs(tallies: Mapping[Key, Tally], configs: Mapping[str, UpstreamConfig]) -> dict[tuple[str, str], Cost]:
+def sum_costs(
+    tallies: Mapping[Key, Tally], configs: Mapping[str, UpstreamConfig]
+) -> Steps[dict[tuple[str, str], Cost]]:
     """The costs of all that was counted, by the label of the host and the upstream."""
     found: dict[tuple[str, str], Cost] = {}
-    for key, tally in tallies.items():
+    for key, tally in list(tallies.items()):
         for host, cost in cost_by_host(key, tally, configs).items():
             found[host, key[0]] = found.get((host, key[0]), NO_COST) + cost
+        yield max(1, len(tally.hosts))
     return found

@@ -1,17 +1,21 @@
 """Overview: how everything does at a glance, made of a status and of what `Recorder` has counted. Pure.
 
 counted = Counted(recorder, configs, now)
+finish(counted.gather())                 or in slices
 row_of_server(status_row, counted)       one server
 make_overview(status, rows, counted)     everything
 """
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from operator import add
 from typing import Final
 
 from msgspec import structs
 
+from hub.catalog.time_slices import Steps
 from hub.control.answers import HostRow, Status, UpstreamRow
+from hub.control.call_messages import CallTotals
 from hub.control.overview_messages import (
     AttachedRow,
     CostRow,
@@ -25,18 +29,18 @@ from hub.control.overview_messages import (
 )
 from hub.link.call_interface import OWNER
 from hub.link.log_context import spell_ref
-from hub.telemetry import limits
-from hub.telemetry.costs import sum_costs
-from hub.telemetry.ended import NO_FAILURES
-from hub.telemetry.figures import (
+from hub.telemetry import alert_rules
+from hub.telemetry.costs import Cost, sum_costs
+from hub.telemetry.describe_calls import (
     MINUTE_S,
+    OF_SECONDS,
     Configs,
     Percentiles,
     count_failures,
     describe_running,
     percentiles,
-    sum_calls,
 )
+from hub.telemetry.operation_record import NO_FAILURES
 from hub.telemetry.recorder import Recorder
 from hub.telemetry.tally import SECONDS, Tally
 from upstreams.journal.error_line import sum_error_up
@@ -54,15 +58,13 @@ _HEALTH: Final = {
     State.DISABLED.value: "off",
     State.UNAUTHORIZED.value: "warning",
 }
-_WAITING: Final = frozenset({State.UNAUTHORIZED.value, State.UNRESOLVED.value})
-"""States of servers that wait for a person."""
 
 Known = dict[str, tuple[int, Percentiles]]
 """By server, the number of its calls and their percentiles."""
 
 
 class Counted:
-    """What a recorder has counted, by server and host, at one moment. `now` by the clock of records."""
+    """What a recorder has counted, by server and host, at one moment. `now` by the clock of records. `gather` first."""
 
     def __init__(self, recorder: Recorder, configs: Configs, now: float, known: Known | None = None) -> None:
         """`known`: filled and read, so that who looks again does not sort what has not changed."""
@@ -74,28 +76,37 @@ class Counted:
         """By server."""
         self.calls: Counter[str] = Counter()
         """Operations that were carried out, by the label of their host."""
-        for (upstream, _, _), tally in recorder.tallies.items():
-            self.tallies[upstream].append(tally)
-            for host, use in tally.hosts.items():
-                self.calls[host] += use.charged
-        self.costs = sum_costs(recorder.tallies, configs)
+        self.costs: dict[tuple[str, str], Cost] = {}
+        """By the label of the host and the server."""
+        self.prices: defaultdict[tuple[str, str], float] = defaultdict(float)
+        """The same together of a `server`, or of a `host` by its label."""
+        self.by_second = [0] * SECONDS, [0] * SECONDS
+        """Operations and failures of all servers in the last seconds."""
         self.failures = {each.upstream: each for each in recorder.ring if each.outcome not in NO_FAILURES}
         """The last failure of each server."""
         self.busy = Counter(intent.target.upstream.name for intent in recorder.running.values())
+
+    def gather(self) -> Steps[None]:
+        """Sum up what is counted by tool."""
+        for (upstream, _, _), tally in list(self.recorder.tallies.items()):
+            self.tallies[upstream].append(tally)
+            for host, use in tally.hosts.items():
+                self.calls[host] += use.charged
+            yield max(1, len(tally.hosts))
+        self.costs = yield from sum_costs(self.recorder.tallies, self.configs)
+        for (host, server), cost in self.costs.items():
+            self.prices["server", server] += cost.price
+            self.prices["host", host] += cost.price
+        for seconds in list(self.recorder.seconds.values()):
+            for sums, numbers in zip(self.by_second, seconds.last(int(self.now)), strict=True):
+                sums[:] = map(add, sums, numbers)
+            yield OF_SECONDS
 
     def percentiles(self, name: str, calls: int) -> Percentiles:
         """Those of a server that has had so many calls."""
         if name not in self._known or self._known[name][0] != calls:
             self._known[name] = calls, percentiles(self.tallies.get(name, []))
         return self._known[name][1]
-
-    def cost_of_server(self, name: str) -> float:
-        """The cost of all operations at a server."""
-        return sum(cost.price for (_, upstream), cost in self.costs.items() if upstream == name)
-
-    def cost_of_host(self, label: str) -> float:
-        """The cost of all operations of hosts of a label."""
-        return sum(cost.price for (host, _), cost in self.costs.items() if host == label)
 
     def last_error(self, name: str) -> LastError | None:
         """The last failure of a server; None: none is known."""
@@ -112,7 +123,7 @@ def row_of_server(status: UpstreamRow, counted: Counted) -> ServerRow:
     number = sum(tally.count for tally in tallies)
     whole, failed = (0, 0) if seconds is None else seconds.lately(int(counted.now))
     p50_s, p95_s, p99_s = counted.percentiles(status.name, number)
-    is_slow = p95_s is not None and p95_s > limits.slow_from_s(is_local=status.transport == "stdio")
+    is_slow = p95_s is not None and p95_s > alert_rules.slow_from_s(is_local=status.transport == "stdio")
     row = ServerRow(
         name=status.name,
         state=status.state,
@@ -136,11 +147,11 @@ def row_of_server(status: UpstreamRow, counted: Counted) -> ServerRow:
         transport=status.transport,
         mode=status.mode,
         pid=status.pid,
-        cost=counted.cost_of_server(status.name),
+        cost=counted.prices["server", status.name],
         changed=status.changed,
         spark=draw(calls, int(counted.now)),
     )
-    health, why = _judge(status, row, fails=whole >= FEW and (row.failed_ratio or 0.0) > limits.TOOL_ERRORS)
+    health, why = _judge(status, row, fails=whole >= FEW and (row.failed_ratio or 0.0) > alert_rules.TOOL_ERRORS)
     return structs.replace(row, health=health, why=why)
 
 
@@ -174,13 +185,16 @@ def _judge(status: UpstreamRow, row: ServerRow, *, fails: bool) -> tuple[str, st
 
 
 def make_overview(
-    status: Status, servers: Iterable[ServerRow], counted: Counted, offset: float, principal: str = OWNER
+    status: Status,
+    servers: Iterable[ServerRow],
+    counted: Counted,
+    offset: float,
+    principal: str = OWNER,
+    inbox: int = 0,
 ) -> Overview:
-    """Everything at a glance. `offset`: from times of records to those of day; `principal`: whoever looks."""
-    now, seconds = counted.now, [each.last(int(counted.now)) for each in counted.recorder.seconds.values()]
-    rows = tuple(servers)
-    totals = structs.asdict(sum_calls(counted.recorder, now, counted.configs))
-    empty = [0] * SECONDS
+    """Everything at a glance. `offset`: from times of records to those of day; `principal`: whoever looks; `inbox`: the
+    number of what waits for a person."""
+    now, (calls, failed) = counted.now, counted.by_second
     return Overview(
         version=status.version,
         principal=principal,
@@ -188,26 +202,22 @@ def make_overview(
         uptime_s=status.uptime_s,
         settled=status.settled,
         url=status.listen.url if status.listen else "",
-        totals=Totals(**totals, tools=status.all_tools, tokens=status.all_tokens),
-        seconds=SecondsRow(
-            end=int(now) + offset,
-            calls=tuple(map(sum, zip(empty, *(calls for calls, _ in seconds), strict=True))),
-            failed=tuple(map(sum, zip(empty, *(failed for _, failed in seconds), strict=True))),
-        ),
+        totals=Totals(**structs.asdict(status.calls or CallTotals()), tools=status.all_tools, tokens=status.all_tokens),
+        seconds=SecondsRow(end=int(now) + offset, calls=tuple(calls), failed=tuple(failed)),
         limits=LimitRow(
-            failed_ratio=limits.TOOL_ERRORS,
-            start_failed_ratio=limits.START_FAILURES,
-            session_s=limits.SESSION_S,
-            p95_remote_s=limits.P95_REMOTE_S,
-            p95_local_s=limits.P95_LOCAL_S,
+            failed_ratio=alert_rules.TOOL_ERRORS,
+            start_failed_ratio=alert_rules.START_FAILURES,
+            session_s=alert_rules.SESSION_S,
+            p95_remote_s=alert_rules.P95_REMOTE_S,
+            p95_local_s=alert_rules.P95_LOCAL_S,
         ),
-        servers=rows,
+        servers=tuple(servers),
         hosts=tuple(_host(each, counted) for each in status.hosts),
         running=describe_running(counted.recorder, now),
         warnings=(*status.config.warnings, *status.idle_rules, *status.warnings),
         loop_longest_s=status.loop.longest_s if status.loop else 0.0,
         projects=status.projects,
-        inbox=status.requests + sum((row.changed > 0) + (row.state in _WAITING) for row in rows),
+        inbox=inbox,
         questions=sum(host.asked for host in status.hosts),
         costs=tuple(sorted(_costs(counted), key=lambda row: (-row.cost, -row.tokens, row.host, row.server))),
         reload=ReloadRow(loaded_at=status.config.loaded_at, problem=status.config.problem),
@@ -222,4 +232,4 @@ def _costs(counted: Counted) -> Iterator[CostRow]:
 def _host(host: HostRow, counted: Counted) -> AttachedRow:
     members = structs.asdict(host)
     del members["listening"]
-    return AttachedRow(**members, calls=counted.calls[host.label], cost=counted.cost_of_host(host.label))
+    return AttachedRow(**members, calls=counted.calls[host.label], cost=counted.prices["host", host.label])

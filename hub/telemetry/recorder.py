@@ -15,7 +15,17 @@ from hub.link.call_interface import NO_ARGUMENTS
 from hub.link.hub_errors import Executed
 from hub.link.log_context import log_about
 from hub.link.rate_limits import TokenBucket
-from hub.telemetry.ended import ASKED, CANCELLED, CHARGED, MAY_HAVE_RUN, NO_FAILURES, OK, Ended, strip_uri, sum_up
+from hub.telemetry.operation_record import (
+    ASKED,
+    CANCELLED,
+    CHARGED,
+    MAY_HAVE_RUN,
+    NO_FAILURES,
+    OK,
+    Ended,
+    strip_uri,
+    sum_up,
+)
 from hub.telemetry.tally import BOUNDS_S, MAX_OUTCOMES, OTHER_OUTCOME, SECONDS, Histogram, Seconds, Tally
 from hub.wire.jsonrpc import Failure, Reply, Result
 from hub.wire.mcp import METHOD_NOT_FOUND
@@ -59,6 +69,7 @@ class Recorder(Stage):
 
     def admits(self, intent: Intent) -> None:
         self.running[intent.ref] = intent
+        intent.host.sent_at = intent.host.answered_at = 0.0  # of another one of the same request
 
     def left(self, intent: Intent, outcome: Outcome) -> None:
         now = perf_counter()
@@ -103,8 +114,8 @@ class Recorder(Stage):
         elif result == CANCELLED:
             seconds.cancelled[second % SECONDS] += 1
 
-        cached = host.is_cached
-        ended = Ended(ref, now, took, key, name, who, result, executed, sent, size, transport, cached, is_task)
+        facts = host.is_cached, is_task, host.sent_at, host.answered_at
+        ended = Ended(ref, now, took, key, name, who, result, executed, sent, size, transport, *facts)
         self.ring.append(ended)
         for tell in self.listeners:
             tell(ended)

@@ -19,7 +19,7 @@ from opentelemetry.trace import Link, SpanContext, SpanKind, TraceFlags, TraceSt
 from opentelemetry.trace.status import Status, StatusCode
 
 from config.settings import TracingConfig
-from hub.telemetry.ended import TOOL_ERROR
+from hub.telemetry.operation_record import TOOL_ERROR
 from hub.telemetry.span import Span
 
 log = logging.getLogger("hubd.tracing")

@@ -27,9 +27,11 @@ OTHER_OUTCOME: Final = "_OTHER"
 class Histogram:
     """Durations in buckets."""
 
-    __slots__ = ("buckets", "count", "total_s")
+    __slots__ = ("buckets", "count", "text", "total_s")
 
     def __init__(self) -> None:
+        self.text: tuple[int, bytes] = -1, b""
+        """The count at which it was last written for Prometheus, and how: most are as they were at the next time."""
         self.count = 0
         self.total_s = 0.0
         self.buckets = [0] * (len(BOUNDS_S) + 1)

@@ -21,11 +21,11 @@ from config.settings import TracingConfig, UpstreamConfig
 from hub.calls.chain import Intent, Outcome, Stage
 from hub.link.log_context import spell_ref
 from hub.link.module_loading import load
-from hub.telemetry.contents import ContentRecorder
-from hub.telemetry.ended import CANCELLED, NO_FAILURES, Ended, strip_uri, sum_up
+from hub.telemetry.operation_record import CANCELLED, NO_FAILURES, Ended, strip_uri, sum_up
+from hub.telemetry.record_call_contents import ContentRecorder
 from hub.telemetry.span import Attributes, Span
 from hub.wire.jsonrpc import Failure, Reply, peek_str
-from hub.wire.mcp import COMPLETE, PROMPTS_GET, RESOURCES_READ, TOOLS_CALL
+from hub.wire.mcp import COMPLETE, PROMPTS_GET, RESOURCES_READ, TOOLS_CALL, Era
 from hub.wire.questions.askable_questions import Question
 from hub.wire.trace_context import BAGGAGE, TRACE_KEYS, TRACEPARENT, TRACESTATE, TraceParent, read_parent, write_parent
 from upstreams.upstream import ManagedUpstream
@@ -97,7 +97,7 @@ class Tracing:
         self, configs: Mapping[str, UpstreamConfig], listeners: list[Callable[[Ended], None]], contents: ContentRecorder
     ) -> None:
         """Make the stages of upstreams with these configurations, by name. `listeners` hear of operations that are
-        over, of which `contents` has what is recorded."""
+        over, of which `record_call_contents` has what is recorded."""
         self._contents = contents
         self.received.clear()
         self.sent.clear()
@@ -134,13 +134,13 @@ class Tracing:
 
     def hear_question(self, call: OpenCall, question: Question, took_s: float, reply: Reply | None) -> None:
         """Send the spans of a question that the host of `call` was asked: of the server's, as it came, and of the hub's
-        own request to the host."""
+        own request to the host. A modern host is asked by the result of its call, which has a span already."""
         caller = call.intent.host.caller
         outcome = CANCELLED if reply is None else str(reply.code) if isinstance(reply, Failure) else ""
         ref = {"mcp.method.name": question.method, "hubd.ref": spell_ref(call.intent.ref), **_error(outcome)}
         error, text = "" if outcome in NO_FAILURES else outcome, _text(reply)
         host = {**_network(caller.transport), "mcp.protocol.version": caller.version, "hubd.host": caller.identity.host}
-        about: list[tuple[bool, Attributes]] = [(False, host)]
+        about: list[tuple[bool, Attributes]] = [(False, host)] if caller.era is Era.LEGACY else []
         if question.upstream:
             about.append((True, {"mcp.protocol.version": question.version, "hubd.upstream": question.upstream}))
         for is_server, more in about:
@@ -227,12 +227,15 @@ class SentMessages(Stage):
     def __init__(self, tracing: Tracing, config: UpstreamConfig, *, is_on: bool) -> None:
         self._tracing = tracing
         self._tells = config.trace_context
+        self._calls: dict[int, OpenCall] = {}
+        """Those with messages under way, by the numbers of their intents: a round of a host may be over before these
+        are."""
         hidden = TRACE_KEYS if not config.trace_context else {BAGGAGE} if is_on and not config.trace_baggage else ()
         self._hidden = frozenset(hidden)
         self._address: Attributes = {"network.transport": "pipe"}
         if config.url is not None:
             parts = urlsplit(config.url)
-            port = parts.port or (443 if parts.scheme == "https" else 80)
+            port = parts.port or (443 if parts.scheme in ("https", "wss") else 80)
             self._address = {**_network("tcp"), "server.address": parts.hostname or "", "server.port": port}
 
     def admits(self, intent: Intent) -> None:
@@ -243,14 +246,17 @@ class SentMessages(Stage):
         if (call := self._tracing.find(intent)) is not None:
             span_id = self._tracing.new_id()
             call.messages.append((span_id, perf_counter()))
+            self._calls[intent.ref] = call
             if self._tells:
                 meta[TRACEPARENT] = write_parent(TraceParent(call.trace_id, span_id, True))
 
     def left(self, intent: Intent, outcome: Outcome) -> None:
-        call = self._tracing.find(intent)
-        if call is None or not call.messages:
+        call = self._calls.get(intent.ref)
+        if call is None:
             return
         span_id, began = call.messages.pop()
+        if not call.messages:
+            del self._calls[intent.ref]
         upstream: ManagedUpstream = intent.target.upstream
         method, own, result = intent.operation.method, intent.target.route.original, sum_up(outcome).outcome
         attributes: Attributes = {

@@ -7,7 +7,7 @@ from typing import Any, Final
 from msgspec import Raw
 
 from hub.wire import mcp
-from hub.wire.declarations import covers
+from hub.wire.capabilities import covers
 from hub.wire.jsonrpc import Failure, peek_array, peek_object, peek_str, raw
 from hub.wire.mcp import Era, era_of
 from hub.wire.questions.page_urls import is_allowed
@@ -66,6 +66,15 @@ class ScopesNeeded(Failure, frozen=True):
     def members(self) -> dict[str, Any]:
         """Its members as of any error: where there is no HTTP it is one."""
         return Failure(self.code, self.message).members()
+
+
+class Concealed(Failure, frozen=True):
+    """The answer to a host that asks for what rules deny it, in the words for what nobody has. Records say so."""
+
+
+def conceal(failure: Failure) -> Concealed:
+    """A refusal of what nobody has, for what rules deny."""
+    return Concealed(failure.code, failure.message, failure.data)
 
 
 def _is_hop_local(failure: Failure, host_version: str, host_capabilities: Mapping[str, Raw] | None) -> bool:

@@ -15,11 +15,11 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType, field
 
 from hub.wire import mcp
-from hub.wire.declarations import ServerFacts, detach_all
+from hub.wire.capabilities import ServerFacts, detach_all
 from hub.wire.http.mirror_headers import InvalidHeader, decode_header, encode_header
 from hub.wire.jsonrpc import RemoteProtocolError, encode, open_object, peek_array, peek_object, peek_str, raw
-from hub.wire.mcp import Freshness
 from hub.wire.trace_context import TRACE_KEYS, without_malformed
+from hub.wire.upstream_snapshot import Freshness
 
 
 class RequestRefusal(RemoteProtocolError):

@@ -4,7 +4,7 @@ import trio
 import trio.testing
 from msgspec import Raw
 
-from cache.entry import Entry
+from cache.cache_entry import Entry
 from cache.shared_store import ReadTicket
 from cache.statistics import StoreStatistics
 from hub.wire.mcp import MODERN

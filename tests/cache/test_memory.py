@@ -5,7 +5,7 @@ from math import inf
 import pytest
 from msgspec import Raw
 
-from cache.entry import EVERYONE, CacheKey, Entry
+from cache.cache_entry import EVERYONE, CacheKey, Entry
 from cache.memory import FORM_OVERHEAD, OVERHEAD, MemoryStore, size_of
 from hub.link.call_interface import Identity, Tenant
 from hub.wire.mcp import L4, MODERN

@@ -7,7 +7,7 @@ import pytest
 import trio
 import trio.testing
 
-from cache.entry import DropCause
+from cache.cache_entry import DropCause
 from config.diff import source_of
 from config.setting_declarations import Secret
 from config.settings import CacheConfig, UpstreamConfig

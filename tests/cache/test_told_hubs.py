@@ -2,7 +2,7 @@
 
 import pytest
 
-from cache.entry import DropCause
+from cache.cache_entry import DropCause
 from hub.link.call_interface import Identity, Tenant
 from tests.support.cache_upstream import Served, reads_of
 

@@ -6,7 +6,7 @@ import pytest
 import trio
 
 from cache.resource_index import is_trackable
-from hub.wire.uri_spellings import normalize
+from hub.wire.normalize_uri import normalize
 from tests.support.cache_upstream import Host, Served, read_of, reads_of
 
 SPELLINGS = [

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from config.atomic_writes import KEPT, lock_edits, read_file, refuse_place, remove_file, replace_file, replace_private
-from config.errors import EditError
+from config.diagnostics import EditError
 
 ROOT = Path(__file__).parents[2]
 NOW = datetime(2026, 11, 21, 12, 30, 15, tzinfo=UTC)
@@ -127,7 +127,7 @@ LIMITED = """
 import resource, signal, sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from config.errors import EditError
+from config.diagnostics import EditError
 from config.atomic_writes import KEPT, remove_file
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from config import base_directories
-from config.errors import ConfigError
+from config.diagnostics import ConfigError
 from config.hub_paths import (
     config_file,
     control_path,
@@ -171,7 +171,7 @@ def test_root_may_have_made_the_directory_above(home, monkeypatch):
 def test_users_without_a_number_here_are_told_from_nobody(monkeypatch, tmp_path, numbers, is_unmapped):
     path = tmp_path / "uid_map"
     path.write_text(f"{numbers}\n")
-    monkeypatch.setattr("hub.linux.socket_peers.UID_MAP", str(path))
+    monkeypatch.setattr("hub.linux.peer_credentials.UID_MAP", str(path))
     with nullcontext() if is_unmapped else pytest.raises(PermissionError):
         base_directories.refuse_foreign_dir("/tmp", SimpleNamespace(st_uid=base_directories.UNMAPPED))
     with pytest.raises(PermissionError):

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from config.errors import ConfigError
+from config.diagnostics import ConfigError
 from config.loading.one_file import Layer
 from config.projects import Trust, find_project, load_project, read_folder
 from config.safe_reading import MAX_PROJECT_BYTES
 from config.setting_declarations import Secret
 from config.settings import HubConfig, UpstreamConfig
-from hub.projects.workplaces import TrustedProjects
+from hub.projects.find_project_of_host import TrustedProjects
 
 HOME = Path("/nowhere/home")
 

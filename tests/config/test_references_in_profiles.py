@@ -6,7 +6,7 @@ from config.base_directories import state_dir
 from config.diff import difference
 from config.loading.assemble import load_all
 from config.loading.checks.profiles import MAX_ARGUMENTS_TOLD
-from config.references import (
+from config.secret_references import (
     MAX_FIXED_BYTES,
     NOT_READ_YET,
     Reference,

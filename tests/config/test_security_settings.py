@@ -6,8 +6,8 @@ from pathlib import Path
 import jsonschema_rs
 import pytest
 
+from config.diagnostics import ConfigError
 from config.diff import difference
-from config.errors import ConfigError
 from config.loading.assemble import load_all
 from config.loading.gather import gather
 from config.security_settings import PolicyConfig

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from config.editing.draft import Draft
-from config.errors import ConfigError, EditError
+from config.diagnostics import ConfigError, EditError
+from config.editing.draft_across_files import Draft
 from config.loading.assemble import load_all
 from config.projects import load_project
 from config.server_names import (

@@ -5,7 +5,8 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 import pytest
 from msgspec import Struct
 
-from config.security_settings import AccessConfig, AccessIssuer, ToolOverride
+from config.profile_settings import ToolOverride
+from config.security_settings import AccessConfig, AccessIssuer
 from config.setting_declarations import Secret, Setting, declarations, secrets_of, tables
 from config.settings import CacheConfig, HubConfig, UpstreamConfig
 from config.show.json_schema import descriptions

@@ -2,7 +2,7 @@
 
 import pytest
 
-from config.errors import ConfigError
+from config.diagnostics import ConfigError
 from config.loading.assemble import load_all
 from config.loading.gather import gather
 from config.setting_declarations import Secret, secrets_of

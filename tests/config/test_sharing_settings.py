@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
+from config.diagnostics import ConfigError
 from config.diff import difference, pending
-from config.errors import ConfigError
 from config.loading.assemble import load_all
 from config.loading.gather import gather
 from config.setting_declarations import Secret

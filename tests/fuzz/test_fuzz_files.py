@@ -9,10 +9,10 @@ from contextlib import suppress
 
 import pytest
 
+from config.diagnostics import ConfigError
 from config.editing.imported_file import blocks_of, compose_file
 from config.editing.text import jsonc, serverfile, toml, yaml
 from config.editing.text.change import EditRefused
-from config.errors import ConfigError
 from config.hosts.host_servers import survey
 from config.hosts.import_plan import Import, unfit
 from config.hosts.known_hosts import Machine, Place, all_hosts

@@ -8,8 +8,8 @@ import os
 
 from config.loading.variables import Variables
 from config.registry.entry_of_answers import about, answers_in, check_answer, default_of, entry, words_without_answers
+from config.registry.places_to_fill import NotRunnable, Piece, all_asked
 from config.registry.server_json import RegistrySource, Unreadable, read_page
-from config.registry.slots import NotRunnable, Piece, all_asked
 from config.registry.ways_to_run import ways_of
 from tests.fuzz.mutation import damaged
 from tests.support.registry_entries import EXAMPLES, absolute

@@ -16,15 +16,15 @@ DOORS = {"call", "begin", "call_over", "begin_over", "subscribe", "adopt", "peek
 FUNCTIONS = {"call_upstream", "find_cached", "go_through"}
 """What leads to a door without a stage before it."""
 WITH_INTENT = {
-    "hub/routing/pass_through_stages.py": {"intent.target.upstream.begin", "intent.target.upstream.call"},
+    "hub/routing/run_chain.py": {"intent.target.upstream.begin", "intent.target.upstream.call"},
     "hub/routing/make_intents.py": {"intent.target.upstream.subscribe", "call_upstream", "go_through"},
-    "hub/routing/stages.py": {"self._reads.call", "find_cached"},
+    "hub/routing/compose_chains.py": {"self._reads.call", "find_cached"},
     "hub/routing/cached_copies_for_hosts.py": {"reads.peek"},
 }
 """Uses of doors that have an intent at hand."""
 ON_THE_WAY = {
     "hub/calls/chain.py": {"self._steps[self._at].stage.call", "go_through"},
-    "hub/routing/pass_through_stages.py": {"chain.eras.call", "go_through", "call_upstream"},
+    "hub/routing/run_chain.py": {"chain.eras.call", "go_through", "call_upstream"},
     "hub/routing/router.py": {"passage.begin", "self._subscriptions.subscribe"},
     "hub/routing/change_listeners.py": {"self._doors.subscribe"},
     "hub/bridge/era_bridge.py": {"crossing.call", "self.parking.begin"},
@@ -41,7 +41,7 @@ OTHERS = {
     "hub/cli/service.py": {"systemd_units.call"},
     "hub/cli/setup/start_hub.py": {"systemd_units.call"},
     "hub/daemon/sign_in_requests.py": {"self._parts.sign_ins.begin"},
-    "hub/routing/stages.py": {"self._usage.begin"},
+    "hub/routing/compose_chains.py": {"self._usage.begin"},
     "hub/telemetry/tracing.py": {"self._tracing.begin"},
 }
 """Methods of such a name that are no doors."""
@@ -101,8 +101,8 @@ def test_upstreams_pass_on_to_themselves_only() -> None:
         for use in uses(parse(path))
     }
     assert found == {
-        "upstreams/host_subscriptions.py: pooled.subscriptions.adopt",
-        "upstreams/host_subscriptions.py: pooled.subscriptions.subscribe",
+        "upstreams/subscriptions_across_sessions.py: pooled.subscriptions.adopt",
+        "upstreams/subscriptions_across_sessions.py: pooled.subscriptions.subscribe",
         "upstreams/inventory/refresh.py: state.begin",
         "upstreams/sessions/calls.py: config.timeouts.call",
         "upstreams/sessions/calls.py: pooled.session.begin",

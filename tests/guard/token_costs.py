@@ -27,8 +27,8 @@ from hub.net.request_and_response import HttpRequest
 from tests.support.counting import calls_of
 from tests.support.issuer_world import BY_NAME, HUB, NOW, URL, World
 from tests.support.token_world import answer, running
+from upstreams.transports.connect_to_url import parse_url
 from upstreams.transports.http.request_credentials import RequestCredentials
-from upstreams.transports.http.tcp_connection import parse_url
 
 OWN, OF_HOST = "o" * 43, "h" * 43
 TIMES, ROUNDS = 300, 1_000

@@ -8,8 +8,8 @@ import trio
 import trio.testing
 from msgspec import structs
 
+from config.profile_settings import Profile
 from config.remembered_facts import Memory
-from config.security_settings import Profile
 from config.settings import UpstreamConfig
 from hub.wire.mcp import L4, MODERN
 from tests.support.fakes import FakeUpstream

@@ -6,8 +6,8 @@ import pytest
 import trio
 from msgspec import structs
 
+from config.profile_settings import Profile
 from config.remembered_facts import Memory
-from config.security_settings import Profile
 from config.settings import UsageConfig
 from hub.link.call_interface import Identity
 from hub.wire.mcp import L4, MODERN

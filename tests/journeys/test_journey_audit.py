@@ -11,12 +11,17 @@ from msgspec import structs
 
 from config.security_settings import ConditionalRule, ElicitationBudget, HookConfig, PolicyConfig
 from config.settings import AuditConfig
+from hub.link.log_context import spell_ref
 from hub.rules.audit.files import AuditFiles, logs_in
 from hub.rules.audit.writer import Audit
 from hub.rules.hooks.messages import Opinion
+from hub.wire.mcp import L4, MODERN
 from tests.journeys.pairs import Pair
 from tests.journeys.test_journey_approvals import FORMS, YES, answering, counting, failure_of, people, text_of
+from tests.journeys.test_journey_policy import apply
+from tests.journeys.test_journey_tasks import EXTENSION, TaskServer, asking, begin
 from tests.support.audit_log import all_lines
+from tests.support.house import a_house
 
 
 @asynccontextmanager
@@ -65,10 +70,12 @@ async def test_a_call_that_was_approved_outside_says_which_was_asked_about(pair:
 @pytest.mark.covers("AUD-01", "POL-08")
 async def test_what_is_denied_is_a_refusal(pair: Pair, tmp_path, autojump_clock):
     fake, calls = counting(pair)
-    async with written(pair, tmp_path, {"db": fake}, policy=PolicyConfig(deny=("*",))) as (_, host, read):
+    async with written(pair, tmp_path, {"db": fake}, policy=PolicyConfig(deny=("*",))) as (house, host, read):
         await host.error("tools/call", {"name": "db__echo", "arguments": {}})
         [refuse] = await read()
+        [ended] = house.hub.router.chains.recorder.ring
     assert not calls
+    assert refuse["ref"] == spell_ref(ended.ref)
     assert (refuse["k"], refuse["name"], refuse["rule"]) == ("refuse", "db__echo", "deny[0]")
 
 
@@ -87,10 +94,40 @@ async def test_what_a_hook_decides_and_what_it_rewrites_in_vain(pair: Pair, tmp_
     async with written(pair, tmp_path, {"db": fake}, hooks=hooks) as (_, host, read):
         assert failure_of(await host.call("db__echo", {"n": 1}))["hub"] == "denied"
         assert failure_of(await host.call("db__echo", {"n": 1}))["hub"] == "invalid_arguments"
-        [hook] = await read()
+        hook, misfit = await read()
     assert not calls
+    assert (misfit["k"], misfit["kind"], misfit["name"]) == ("refuse", "invalid_arguments", "db__echo")
     assert (hook["k"], hook["hook"], hook["decision"]) == ("hook", "dlp", "deny")
     assert len(hook["ref"]) == 8
+
+
+@pytest.mark.covers("AUD-01", "POL-50")
+async def test_arguments_that_do_not_fit_are_a_refusal(pair: Pair, tmp_path, autojump_clock):
+    fake, calls = counting(pair, tools=[])
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
+    fake.lists["tools"] = [{"name": "echo", "inputSchema": schema}]
+    async with written(pair, tmp_path, {"db": fake}, upstreams={"db": {"validate_": "strict"}}) as (_, host, read):
+        assert failure_of(await host.call("db__echo", {"n": "x"}))["hub"] == "invalid_arguments"
+        [refuse] = await read()
+    assert not calls
+    assert (refuse["k"], refuse["kind"], refuse["name"]) == ("refuse", "invalid_arguments", "db__echo")
+
+
+@pytest.mark.covers("AUD-01", "POL-02")
+@pytest.mark.parametrize("version", [L4, MODERN])
+async def test_what_is_denied_about_a_task_is_a_refusal(version, autojump_clock):
+    refused: list[tuple[str, ...]] = []
+    async with a_house({"files": TaskServer(version, asking)}) as house:
+        host = await house.host("http", MODERN, capabilities={**EXTENSION, "elicitation": {"form": {}}})
+        id = await begin(host)
+        await apply(house, PolicyConfig(deny=("files__slow",)))
+        house.hub.judge.note = lambda kind, **its: refused.append((kind, its["m"], its["name"], its["rule"]))
+        for method, more in (("tasks/get", {}), ("tasks/update", {"inputResponses": {}}), ("tasks/cancel", {})):
+            assert (await host.error(method, {"taskId": id, **more}))["code"] == -32602
+        await apply(house, PolicyConfig())
+        await host.result("tasks/cancel", {"taskId": id})
+        await trio.sleep(9)
+    assert refused == [("refuse", method, "files__slow", "deny[0]") for method in ("tasks/update", "tasks/cancel")]
 
 
 @pytest.mark.covers("AUD-01", "POL-15", "POL-42")

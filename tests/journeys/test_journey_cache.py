@@ -7,7 +7,7 @@ import trio
 import trio.testing
 from msgspec import structs
 
-from cache.entry import DropCause
+from cache.cache_entry import DropCause
 from config.settings import CacheConfig, Timeouts, UpstreamConfig
 from hub.downstream.request_admission import PRINCIPAL_IN_FLIGHT
 from hub.link.call_interface import Identity

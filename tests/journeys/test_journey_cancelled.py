@@ -10,7 +10,7 @@ from hub.wire.mcp import MODERN
 from tests.journeys.test_journey_tasks import TaskServer
 from tests.support.house import House, JudgedHost, Question, tasks_at_rest
 from tests.support.sweeps import sweep
-from upstreams.subscriptions.subscription import LINGER_S
+from upstreams.subscriptions.resource_subscription import LINGER_S
 
 FORM = {
     "message": "Who?",

@@ -7,6 +7,7 @@ import trio
 
 from config.security_settings import HookConfig, PolicyConfig
 from hub.rules.hooks.messages import HookFailed, read_exit
+from hub.wire.jsonrpc import Failure, raw
 from hub.wire.mcp import MODERN
 from tests.journeys.pairs import Pair
 from tests.journeys.test_journey_approvals import FORMS, answering, counting, failure_of, text_of
@@ -185,6 +186,24 @@ async def test_a_hook_after_a_call_withholds_or_rewrites(pair: Pair, script, aut
         script.answers["dlp"] = lambda told: None
         assert text_of(await host.call("db__echo")) == "call 3"
         assert len(calls) == 3
+
+
+@pytest.mark.covers("POL-41")
+async def test_a_hook_after_a_call_sees_an_error_of_the_server(pair: Pair, script, autojump_clock):
+    fake = pair.fake(tools=["echo"])
+    fake.on["tools/call"] = lambda *_: Failure(-32000, "the secret is 42", raw({"more": "43"}))
+    script.answers["dlp"] = lambda told: {"decision": "block", "reason": "it has a secret"}
+    async with pair.house({"db": fake}, hooks=(hook(on="after", may=("rewrite",)),)) as (_, host):
+        assert text_of(await host.call("db__echo")) == "The result is withheld: it has a secret."
+        told = script.told[0][1]["tool_response"]
+        said, data = (each["text"] for each in told["content"])
+        assert (told["isError"], said) == (True, "the secret is 42")
+        assert '{"more":"43"}' in data
+        other = {"content": [{"type": "text", "text": "***"}], "isError": True}
+        script.answers["dlp"] = lambda told: {"hookSpecificOutput": {"updatedMCPToolOutput": other}}
+        assert text_of(await host.call("db__echo")) == "***"
+        script.answers["dlp"] = lambda told: None
+        assert "secret is 42" in (await host.error("tools/call", {"name": "db__echo", "arguments": {}}))["message"]
 
 
 @pytest.mark.covers("POL-42")

@@ -4,7 +4,7 @@ import pytest
 import trio
 
 from config.settings import CacheConfig
-from hub.wire.declarations import HUBS
+from hub.wire.hub_chains import HUBS
 from hub.wire.jsonrpc import Failure, raw
 from hub.wire.mcp import L1, L2, L3, L4, MODERN
 from tests.support.fakes import FakeUpstream

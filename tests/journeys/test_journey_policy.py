@@ -7,14 +7,15 @@ import trio
 import trio.testing
 from msgspec import structs
 
-from config.security_settings import ConditionalRule, PolicyConfig, Profile
+from config.profile_settings import Profile
+from config.security_settings import ConditionalRule, PolicyConfig
 from hub.link.call_interface import Identity
 from hub.wire.mcp import L4, MODERN
 from tests.journeys.pairs import Pair
 from tests.journeys.test_journey_tasks import EXTENSION, TaskServer, asking, begin, look
 from tests.support.fakes import FakeUpstream
 from tests.support.house import a_house
-from upstreams.subscriptions.subscription import LINGER_S
+from upstreams.subscriptions.resource_subscription import LINGER_S
 
 CURSOR, OTHER = Identity("alice", "cursor"), Identity("alice", "other")
 MARKED = [
@@ -55,7 +56,7 @@ def called(fake):
     return [call["params"]["name"] for each in fake.conversations for call in each.of("tools/call")]
 
 
-@pytest.mark.covers("POL-05", "POL-08")
+@pytest.mark.covers("POL-05", "POL-08", "OM-1")
 async def test_what_is_denied_does_not_exist(pair, autojump_clock):
     fakes = servers(pair)
     deny = ("notes__write", "prompt:*", "resource:note://secret", "resource:vault:*")
@@ -75,6 +76,14 @@ async def test_what_is_denied_does_not_exist(pair, autojump_clock):
             assert json.dumps(denied).replace(uri, "nobody://a") == json.dumps(unknown)
         assert (await host.error("prompts/get", {"name": "notes__summary"}))["code"] == -32602
         assert await host.call("notes__read")
+        recorder = house.hub.router.chains.recorder
+        *denied, allowed = recorder.ring
+    about = [(each.name, each.outcome, each.executed, each.upstream) for each in denied]
+    assert about == [(name, "denied", "no", "notes") for _, name, _ in refused]
+    assert (allowed.name, allowed.outcome) == ("notes__read", "")
+    assert not recorder.running
+    unknown = {method: each.count for (method, outcome, _), each in recorder.served.items() if outcome[:1] == "-"}
+    assert sum(unknown.values()) == 3, "what nobody has is counted by its method alone"
     assert refused == [
         ("refuse", "notes__write", "deny[0]"),
         ("refuse", "note://secret", "deny[2]"),
@@ -312,6 +321,21 @@ async def test_the_third_leg_is_denied_and_hosts_never_mix(pair, autojump_clock)
         assert (await host.call("mail__go"))["isError"]
         assert not (await cursor.call("mail__go")).get("isError")
     assert called(fakes["mail"]) == ["go", "go", "go"]
+
+
+@pytest.mark.covers("POL-62")
+async def test_entries_of_one_server_each_are_counted_together_for_their_host(pair, autojump_clock):
+    flows = {"files": ("private",), "web": ("untrusted",), "mail": ("outward",)}
+    fakes = {name: pair.fake(tools=["go"]) for name in flows}
+    more = {name: {"flow": flow} for name, flow in flows.items()}
+    async with pair.house(fakes, upstreams=more, policy=PolicyConfig(trifecta="deny")) as (house, everywhere):
+        hosts = {name: await pair.host(house, endpoint=name) for name in flows}
+        other = await pair.host(house, endpoint="mail", identity=CURSOR)
+        for name in ("mail", "files", "mail", "web"):
+            assert not (await hosts[name].call("go")).get("isError"), name
+        assert (await hosts["mail"].call("go"))["isError"]
+        assert (await everywhere.call("mail__go"))["isError"]
+        assert not (await other.call("go")).get("isError")
 
 
 STOLEN = {"action": "accept", "content": {"name": "STOLEN"}}

@@ -7,7 +7,7 @@ import trio
 import trio.testing
 from msgspec import structs
 
-from config.security_settings import Profile, ToolOverride
+from config.profile_settings import Profile, ToolOverride
 from hub.catalog.view_names import profile_view
 from hub.downstream import request_pipeline as pipeline
 from hub.downstream.http.endpoint import Endpoint

@@ -8,7 +8,7 @@ import trio.testing
 from msgspec import structs
 
 from config.security_settings import PolicyConfig
-from hub.bridge.request_state import ELSEWHERE, LOST
+from hub.bridge.sealed_request_state import ELSEWHERE, LOST
 from hub.bridge.tasks.polled_tasks import PURPOSE as TASK
 from hub.link.sealing import Keys
 from hub.wire.mcp import CLIENT_CAPABILITIES_KEY, L4, MODERN

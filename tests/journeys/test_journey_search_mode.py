@@ -7,8 +7,8 @@ import trio
 import trio.testing
 from msgspec import structs
 
+from config.profile_settings import Profile, ToolOverride
 from config.remembered_facts import Memory
-from config.security_settings import Profile, ToolOverride
 from config.settings import UpstreamConfig
 from hub.catalog.search.index import SearchIndex
 from hub.catalog.token_cost import tokens_of, tool_bytes
@@ -342,11 +342,11 @@ async def test_an_index_is_made_in_slices(autojump_clock, monkeypatch):
 
         me, steps = trio.lowlevel.current_task(), Steps()
         trio.lowlevel.add_instrument(steps)
-        await OwnTools(None).index_of(catalog)
+        await OwnTools(None, None, None, {}).index_of(catalog)
         trio.lowlevel.remove_instrument(steps)
         assert sum(map(len, work.values())) == 123
         assert len(work) > 1, "by the step of this task in which it was done"
         assert all(sum(each[:-1]) < WORDS_PER_STEP for each in work.values()), "only the last tool may pass it"
         index = catalog.index
-        await OwnTools(None).index_of(catalog)
+        await OwnTools(None, None, None).index_of(catalog)
         assert catalog.index is index is not None

@@ -9,12 +9,12 @@ import trio.testing
 from config.settings import CacheConfig
 from hub.link.call_interface import Identity
 from hub.routing.change_listeners import ACK_TIMEOUT_S
-from hub.routing.subscriptions import MAX_LISTENS
+from hub.routing.subscription_requests import MAX_LISTENS
 from hub.wire.jsonrpc import Failure
 from hub.wire.mcp import L4, MODERN
 from tests.support.fakes import FakeUpstream
 from tests.support.house import ALICE, BOB, a_house
-from upstreams.subscriptions.subscription import LINGER_S
+from upstreams.subscriptions.resource_subscription import LINGER_S
 
 A, B = "note://a", "note://b"
 DESK = Identity(ALICE.principal, "other desk")
@@ -383,7 +383,7 @@ async def test_the_hub_ends_listens_in_order(autojump_clock, carrier):
 @pytest.fixture
 def most_watched(monkeypatch):
     """The limit of subscriptions of a host here: a tenth of the usual one, to save time."""
-    monkeypatch.setattr("hub.routing.subscriptions.MAX_WATCHED", 100)
+    monkeypatch.setattr("hub.routing.subscription_requests.MAX_WATCHED", 100)
     return 100
 
 

@@ -9,7 +9,8 @@ import trio
 import trio.testing
 from msgspec import structs
 
-from config.security_settings import PolicyConfig, Profile
+from config.profile_settings import Profile
+from config.security_settings import PolicyConfig
 from hub.wire.jsonrpc import Failure, raw
 from hub.wire.mcp import L4, MODERN, Era, Kind
 from tests.journeys.pairs import Pair

@@ -7,7 +7,7 @@ import trio.testing
 from hub.link.call_interface import Identity
 from hub.wire.mcp import MODERN
 from tests.support.house import ALICE, BOB
-from upstreams.subscriptions.subscription import LINGER_S
+from upstreams.subscriptions.resource_subscription import LINGER_S
 
 A, B = "note://a", "note://b"
 DESK = Identity(ALICE.principal, "other desk")

@@ -11,7 +11,7 @@ from msgspec import structs
 from config.diff import compare
 from config.projects import Project
 from config.settings import HubConfig, UpstreamConfig
-from hub.projects.workplaces import FoundProject, TrustedProjects
+from hub.projects.find_project_of_host import FoundProject, TrustedProjects
 from hub.wire.mcp import L4, MODERN
 from tests.simulation.players import Player
 from tests.support.fakes import Conversation, FakeSession

@@ -24,7 +24,7 @@ from hub.downstream.lines import connection
 from hub.downstream.lines.connection import LineHost as Attached
 from hub.link.call_interface import Identity
 from hub.link.sealing import Sealer, Signer
-from hub.projects.workplaces import TrustedProjects
+from hub.projects.find_project_of_host import TrustedProjects
 from hub.shim.reconnecting_pump import AGAIN_S
 from hub.shim.replay import Replay
 from hub.wire.mcp import UNDERSTOOD, Era

@@ -296,7 +296,7 @@ def at_rest(house: Street, tasks: Counter[str]) -> None:
 @pytest.mark.covers("I-1", "I-2", "I-3", "I-4", "I-7", "I-12", "F-C-04", "F-C-05", "F-C-06", "F-C-07")
 @pytest.mark.parametrize("seed", SEEDS)
 def test_whatever_changes_disturbs_nothing_else(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hub.projects.workplaces.Watcher", NoWatcher)
+    monkeypatch.setattr("hub.projects.find_project_of_host.Watcher", NoWatcher)
     monkeypatch.setattr("trio.to_thread.run_sync", at_once)
     run_seeded(live, seed, monkeypatch)
 

@@ -84,9 +84,9 @@ def said(hub, *words, code=0):
 class Post:
     """A tool call of a modern host over HTTP; `answer` waits for status and message."""
 
-    def __init__(self, hub, tool, arguments, *, token=None, query="", meta=None, headers=None):
+    def __init__(self, hub, tool, arguments, *, token=None, query="", meta=None, headers=None, **more):
         meta = {VERSION_KEY: MODERN, CLIENT_CAPABILITIES_KEY: {}, **(meta or {})}
-        params = {"name": tool, "arguments": arguments, "_meta": meta}
+        params = {"name": tool, "arguments": arguments, "_meta": meta, **more}
         body = json.dumps({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params})
         headers = {
             "Content-Type": "application/json",

@@ -9,7 +9,8 @@ from config.settings import CacheConfig, UpstreamConfig
 from hub.link.call_interface import Caller, Exchange, Identity, Operation, Tenant
 from hub.link.hub_errors import UpstreamUnavailable
 from hub.wire.jsonrpc import EMPTY, Reply, Result, peek_str, raw
-from hub.wire.mcp import L4, MODERN, RESOURCES_READ, Era, Snapshot, era_of
+from hub.wire.mcp import L4, MODERN, RESOURCES_READ, Era, era_of
+from hub.wire.upstream_snapshot import Snapshot
 
 
 class Watches:
@@ -66,6 +67,9 @@ class Host:
 
     def log(self, params: Any) -> None:
         self.heard.append(params)
+
+    def note_sent(self) -> None:
+        pass
 
     async def ask(self, question: Any) -> Reply:
         self.asked.append(question)

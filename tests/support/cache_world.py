@@ -20,7 +20,7 @@ from typing import Any
 import trio
 import trio.testing
 
-from cache.entry import DropCause
+from cache.cache_entry import DropCause
 from cache.redis.store import RedisStore
 from cache.resource_cache import ResourceCache
 from config.settings import CacheConfig, UpstreamConfig

@@ -50,11 +50,11 @@ def identities() -> list[Identity]:
     """What each fork draws anew."""
     from config import diff
     from hub.linux import child_marks
-    from hub.wire import declarations
+    from hub.wire import hub_chains
 
     return [
         Identity.of(child_marks, "THIS_HUB", child_marks._name_of_this_hub),
-        Identity.of(declarations, "THIS_HUB", lambda: secrets.token_hex(8)),
+        Identity.of(hub_chains, "THIS_HUB", lambda: secrets.token_hex(8)),
         Identity.of(diff, "_THIS_RUN", lambda: secrets.token_bytes(16)),
     ]
 

@@ -10,8 +10,8 @@ import trio
 from config.loading.assemble import Loaded
 from hub.daemon.api import DaemonApi
 from hub.daemon.bind_http import Bound, listen_tcp
-from hub.daemon.dashboard.door import Dashboard
-from hub.daemon.dashboard.parts import Parts
+from hub.daemon.dashboard.dependencies import Parts
+from hub.daemon.dashboard.lazy_dashboard import Dashboard
 from hub.daemon.decision_requests import DecisionRequests
 from hub.daemon.http_listener import HttpListener
 from hub.daemon.live.live_requests import LiveRequests

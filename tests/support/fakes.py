@@ -32,8 +32,8 @@ from hub.wire.jsonrpc import Failure, Raw, raw
 from hub.wire.mcp import L4, MODERN, SUBSCRIPTION_KEY, Era, era_of
 from tests.support.schemas import Invalid, validate
 from upstreams.session_contract import COMMON, Session, SessionTerms
-from upstreams.sessions.open_pool_sessions import RunSession
-from upstreams.subscriptions.subscription import InvalidationListener
+from upstreams.sessions.session_opener import RunSession
+from upstreams.subscriptions.resource_subscription import InvalidationListener
 from upstreams.supervisor import Supervisor
 from upstreams.transports.negotiation import about, expect_era, remember, shake_hands
 from upstreams.transports.shared_stream_session import StreamSession
@@ -42,7 +42,7 @@ INFO = {"name": "fake", "version": "1"}
 
 
 class NoListener:
-    """Ignores every event. Satisfies `upstreams.subscriptions.subscription.InvalidationListener`."""
+    """Ignores every event. Satisfies `upstreams.subscriptions.resource_subscription.InvalidationListener`."""
 
     def resource_changed(self, uri: str) -> None: ...
 

@@ -27,7 +27,7 @@ from hub.fleet.membership import Membership, Registration
 from hub.fleet.session_ownership import PublishedFacts, runs_of
 from hub.link.call_interface import Identity
 from hub.link.sealing import Keys, Sealer, Signer
-from hub.net.http_server import HttpRequest, HttpServer
+from hub.net.look_after_connections import HttpRequest, HttpServer
 from hub.net.request_and_response import EarlyReply
 from hub.wire.mcp import L4
 from tests.support.fakes import FakeUpstream, opener

@@ -32,7 +32,7 @@ from hub.downstream.lines import connection
 from hub.downstream.lines.preamble import Preamble
 from hub.link.call_interface import Identity
 from hub.link.sealing import Sealer
-from hub.projects.workplaces import TrustedProjects
+from hub.projects.find_project_of_host import TrustedProjects
 from hub.rules.audit.writer import Audit
 from hub.wire.http.mirror_headers import encode_header
 from hub.wire.jsonrpc import Failure, Wire
@@ -647,7 +647,9 @@ async def a_house(
     """A running hub over `fakes`; `upstreams` holds settings of some of them, `config` those of the hub. With a
     `guide`, it has people sign in."""
     more = upstreams or {}
-    configs = {name: UpstreamConfig(**{"command": name, **more.get(name, {})}) for name in fakes if "@" not in name}
+    configs = {
+        name: UpstreamConfig(**{"command": name, **more.get(name, {})}) for name in fakes if not {"@", ":"} & {*name}
+    }
     whole = HubConfig(upstreams=configs, **config)
     sealer = Sealer(b"k" * 32)
     opens = opener(fakes)

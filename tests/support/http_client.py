@@ -9,7 +9,7 @@ import trio
 import trio.testing
 
 from hub.link.memory_budget import Budget
-from hub.net.http_server import Guard, Handler, HttpLimits, HttpRequest, HttpServer
+from hub.net.look_after_connections import Guard, Handler, HttpLimits, HttpRequest, HttpServer
 from hub.net.request_and_response import EarlyReply
 
 

@@ -1,7 +1,7 @@
 """A host's HTTP without sockets, and a router without upstreams: for tests of the endpoint between them.
 
-`Answered` stands in for `hub.net.http_server.HttpResponse`, `Scripted` for `hub.routing.router.Router`. `Host` sends
-requests to an endpoint and judges every message it gets by the official schema.
+`Answered` stands in for `hub.net.look_after_connections.HttpResponse`, `Scripted` for `hub.routing.router.Router`.
+`Host` sends requests to an endpoint and judges every message it gets by the official schema.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,10 +21,10 @@ from hub.downstream.http.endpoint import Endpoint
 from hub.link.call_interface import Identity, Tenant
 from hub.link.hub_errors import HubError, failure_from
 from hub.link.sealing import Signer
-from hub.net.http_server import HttpRequest
+from hub.net.look_after_connections import HttpRequest
 from hub.net.request_and_response import EarlyReply
 from hub.routing.replies_for_hosts import report_bug
-from hub.wire.declarations import negotiate
+from hub.wire.capabilities import negotiate
 from hub.wire.http.sse import SseParser
 from hub.wire.jsonrpc import (
     Failure,

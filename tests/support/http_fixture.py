@@ -74,6 +74,9 @@ class Ear:
         self.steps.append(json.loads(bytes(raw(params))))
         self._hear()
 
+    def note_sent(self) -> None:
+        pass
+
     async def ask(self, question: Question) -> Reply:
         self.questions.append(question)
         self._hear()

@@ -6,7 +6,7 @@ from random import Random
 
 import trio
 
-from cache.entry import EVERYONE, Entry
+from cache.cache_entry import EVERYONE, Entry
 from cache.resource_index import is_trackable
 from cache.shared_store import ReadTicket, StoreListener
 from hub.wire.uri_hierarchy import parents

@@ -34,7 +34,15 @@ const STEPS = {
   until: (text) => page.getByText(text).first().waitFor(),
   gone: (text) => page.getByText(text).first().waitFor({ state: 'detached' }),
   text: (selector = 'body') => page.locator(selector).first().innerText(),
-  waits: (code) => page.waitForFunction(code).then(() => null),
+  // Asked again and again from outside: the page lets nothing evaluate text as code.
+  async waits(code) {
+    const end = Date.now() + PATIENCE_MS;
+    while (!await page.evaluate(code)) {
+      if (Date.now() > end) throw new Error(`it is not so: ${code}`);
+      await page.waitForTimeout(20);
+    }
+    return null;
+  },
   url: () => page.url(),
   run: (code) => page.evaluate(code),
   said: () => said,

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from hub.bridge.parking.parked_call_state import Phase
+from hub.bridge.parking.parked_call_phases import Phase
 from hub.bridge.parking.parking import ParkedCalls
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import trio
 from msgspec import Raw
 
-from cache.entry import Entry
+from cache.cache_entry import Entry
 from cache.redis.layout import ValueSealer
 from cache.redis.store import RedisStore
 from config.setting_declarations import Secret

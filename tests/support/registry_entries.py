@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from config.registry.entry_of_answers import Answers, check_answer, default_of, entry
+from config.registry.places_to_fill import Piece, all_asked
 from config.registry.server_json import RegistrySource, ServerJson, read_server
-from config.registry.slots import Piece, all_asked
 from config.registry.ways_to_run import Way, ways_of
 
 EXAMPLES: dict[str, Any] = json.loads(

@@ -21,7 +21,7 @@ from hub.link.call_interface import OWNER
 from hub.link.hub_errors import HubError
 from hub.link.sealing import Keys
 from upstreams.fetch.fetcher import Fetcher
-from upstreams.oauth.accounts import Accounts
+from upstreams.oauth.credentials_by_upstream import Accounts
 from upstreams.oauth.model import AuthorizationServer, Grant, GrantKey, OAuthClient
 from upstreams.oauth.store.grant_store import GrantStore
 from upstreams.oauth.store.key_seal import KeySeal

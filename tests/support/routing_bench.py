@@ -5,9 +5,9 @@ from msgspec import Raw
 from config.remembered_facts import Memory
 from config.settings import UpstreamConfig
 from hub.bridge.era_bridge import EraBridge
-from hub.bridge.page_visits import PageVisits
 from hub.bridge.parking.parking import ParkedCalls
-from hub.bridge.request_state import RequestStates
+from hub.bridge.pending_url_elicitations import PageVisits
+from hub.bridge.sealed_request_state import RequestStates
 from hub.bridge.tasks.task_bridge import Tasks
 from hub.calls.host_exchange import ProgressUpkeep
 from hub.catalog.uri_claims import UriClaims
@@ -17,11 +17,12 @@ from hub.routing.list_updates import ListUpdates
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.log_levels import LogLevels
 from hub.routing.router import Router
-from hub.routing.subscriptions import Subscriptions
+from hub.routing.subscription_requests import Subscriptions
 from hub.routing.tool_usage import ToolUsage
 from hub.routing.view_catalogs import ShownServers
 from hub.wire.jsonrpc import Request, Result, raw
-from hub.wire.mcp import L4, Freshness, Kind, ListEntry, Snapshot
+from hub.wire.mcp import L4, Kind
+from hub.wire.upstream_snapshot import Freshness, ListEntry, Snapshot
 from tests.support.fakes import FakeHost
 
 

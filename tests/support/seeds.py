@@ -13,6 +13,8 @@ import os
 import random
 import secrets
 import select
+import socket
+import stat
 import struct
 import termios
 from collections.abc import Generator
@@ -29,6 +31,8 @@ LOOK_S: Final = 0.001
 """Interval at which a jumping clock checks for working threads and for bytes on their way."""
 LOOKS: Final = 5
 """Looks at bytes that do not move before they count as unread by a slow peer, and the clock jumps."""
+LOOKS_FOR_A_READER: Final = 2000
+"""Where a task waits to read these bytes, so that only the kernel is late: it opens a window again when it pleases."""
 
 
 def repeat() -> str:
@@ -52,12 +56,32 @@ def pytest_configure() -> None:
         unsent = () if trio.testing.active_thread_count() else _unsent_bytes()
         looks = seen[1] + 1 if unsent == seen[0] else 0
         seen = unsent, looks
-        if trio.testing.active_thread_count() or (unsent and looks < LOOKS):
+        most = LOOKS if looks < LOOKS or not _reader_waits(unsent) else LOOKS_FOR_A_READER
+        if trio.testing.active_thread_count() or (unsent and looks < most):
             select.select([], [], [], LOOK_S)
         else:
             jump(clock)
 
     MockClock._autojump = jump_when_all_rests  # type: ignore[method-assign]
+
+
+def _reader_waits(unsent: tuple[tuple[int, int], ...]) -> bool:
+    """Whether a task waits to read from the other end of one of these sockets, if that is in this process."""
+    registered = trio._core._run.GLOBAL_RUN_CONTEXT.runner.io_manager._registered  # type: ignore[attr-defined]
+    readers = {_ends(descriptor)[0] for descriptor, waiters in registered.items() if waiters.read_task is not None}
+    return any(_ends(descriptor)[1] in readers - {None} for descriptor, _ in unsent)
+
+
+def _ends(descriptor: int) -> tuple[object, object]:
+    """The addresses of a TCP socket and of its peer; None, None for others."""
+    if not stat.S_ISSOCK(os.fstat(descriptor).st_mode):
+        return None, None
+    try:
+        with socket.socket(fileno=os.dup(descriptor)) as copy:
+            ends = copy.getsockname(), copy.getpeername()
+            return ends if copy.family in (socket.AF_INET, socket.AF_INET6) else (None, None)
+    except OSError:
+        return None, None
 
 
 def _unsent_bytes() -> tuple[tuple[int, int], ...]:

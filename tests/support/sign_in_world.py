@@ -20,8 +20,8 @@ from hub.app import Hub
 from hub.daemon.http_routes import public_reply
 from hub.downstream.access.access import Access
 from hub.link.call_interface import OWNER, Caller, Identity
-from hub.sign_in.authorization_servers import Surroundings
-from hub.sign_in.browser_answers import make_sign_ins
+from hub.sign_in.answer_browsers import make_sign_ins
+from hub.sign_in.ask_authorization_server import Surroundings
 from hub.sign_in.connection_owner import ConnectionOwners
 from hub.sign_in.pending_sign_ins import Invitation, SignInRecord, Ticket
 from hub.sign_in.sign_in_urls import Listening

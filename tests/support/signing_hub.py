@@ -21,7 +21,7 @@ from hub.control.answers import UpstreamRow
 from hub.control.client import ControlClient
 from hub.control.methods import SIGN_IN, SIGN_IN_FINISH, SIGN_IN_STATUS, SIGN_OUT, STATUS
 from hub.control.sign_in_messages import SignedOutAccount, SignInAccount, SignInOutcome, SignInStep
-from hub.daemon.sign_in_parts import oauth_seal
+from hub.daemon.assemble_sign_ins import oauth_seal
 from hub.link.call_interface import OWNER
 from hub.link.sealing import load_keys
 from tests.support.attached import Post

@@ -13,7 +13,7 @@ from config.settings import UpstreamConfig
 from hub.link.call_interface import OWNER
 from hub.link.sealing import Keys
 from upstreams.fetch.terms_and_answers import Allowed, Fetched, FetchFailed
-from upstreams.oauth.accounts import Accounts
+from upstreams.oauth.credentials_by_upstream import Accounts
 from upstreams.oauth.model import AuthorizationServer, Grant, GrantKey, OAuthClient
 from upstreams.oauth.store.grant_store import GrantStore
 from upstreams.oauth.store.key_seal import KeySeal

@@ -107,7 +107,7 @@ async def half(request, talk):
 @ERAS
 @pytest.mark.parametrize("handler", [broken, failed, refused, nonsense, half])
 async def test_a_call_over_http_leaves_nothing(era, handler, monkeypatch):
-    monkeypatch.setattr("upstreams.transports.http.streamable_base.MAX_FAULTS", inf)  # it would be given up
+    monkeypatch.setattr("upstreams.transports.http.streamable_session.MAX_FAULTS", inf)  # it would be given up
     script = Script(era)
     script.on["tools/call"] = handler
     async with running(script) as it:

@@ -10,7 +10,7 @@ from config.remembered_facts import Memory
 from config.settings import UpstreamConfig
 from hub.link.call_interface import Operation
 from hub.link.hub_errors import UpstreamLoop
-from hub.wire.declarations import HUBS, THIS_HUB, read_chain
+from hub.wire.hub_chains import HUBS, THIS_HUB, read_chain
 from hub.wire.jsonrpc import raw
 from hub.wire.mcp import L4, MODERN, Kind
 from tests.support.fakes import FakeHost, FakeUpstream, make_supervisor, opener

@@ -15,7 +15,7 @@ from tests.support.http_fixture import config_for
 from tests.support.http_peer import PeerRequest, Script, Talk, http_peer
 from upstreams.lifecycle import State
 from upstreams.subscriptions.modern import OVERLAP_S
-from upstreams.subscriptions.subscription import LINGER_S
+from upstreams.subscriptions.resource_subscription import LINGER_S
 
 A, B, PART, STRANGE = "a://x/y", "a://x/z", "a://x/y/part", "b://else"
 CHANGED = "notifications/resources/list_changed"

@@ -9,11 +9,12 @@ from config.settings import Restart, Timeouts, UpstreamConfig
 from hub.link.call_interface import Operation
 from hub.link.hub_errors import HubError, UpstreamDenied, UpstreamLost, UpstreamUnauthorized, UpstreamUnavailable
 from hub.wire.jsonrpc import Failure, Result, raw
-from hub.wire.mcp import L4, MODERN, Kind, ListEntry
+from hub.wire.mcp import L4, MODERN, Kind
+from hub.wire.upstream_snapshot import ListEntry
 from tests.support.fakes import FakeHost, FakeSession, FakeUpstream, make_supervisor
 from upstreams.cold_start.start_timeouts import StartLimits
+from upstreams.inventory.current_lists import empty_snapshot, is_local
 from upstreams.inventory.last_known_lists import LastKnown
-from upstreams.inventory.offer import empty_snapshot, is_local
 from upstreams.inventory.refresh import CALM_READINGS, RETRY_LIST_S
 from upstreams.lifecycle import State
 from upstreams.retry_pauses import FAILED_PAUSE_S
@@ -268,7 +269,7 @@ async def test_a_bug_in_one_session_harms_no_other(nursery, autojump_clock, capl
 async def test_a_hub_that_was_replaced_while_it_ran_says_so(nursery, autojump_clock):
     """What only some upstreams need is imported with the first of them."""
     there = House(nursery, {"a": FakeUpstream()})
-    there.refusals["a"] = ModuleNotFoundError("No module named 'upstreams.transports.http.streamable_base'")
+    there.refusals["a"] = ModuleNotFoundError("No module named 'upstreams.transports.http.streamable_session'")
     await nursery.start(there.supervisor.run, there.configs)
     await there.supervisor.settled.wait()
     assert there["a"].last_error == "hubd was replaced while it ran, and cannot reach a; end it with `hubd stop`"

@@ -17,8 +17,9 @@ from msgspec import Raw
 
 from hub.wire.byte_checks import READ_ERRORS
 from hub.wire.jsonrpc import raw
-from hub.wire.mcp import Kind, ListEntry
+from hub.wire.mcp import Kind
 from hub.wire.printable import INVISIBLE
+from hub.wire.upstream_snapshot import ListEntry
 
 _SEEN: Final = f"(?<=[^\x00-\x9f{INVISIBLE}])"
 _IDEOGRAPH: Final = "(?<=[\u3400-\u9fff\uf900-\ufaff\U00020000-\U000323af])"

@@ -29,8 +29,8 @@ from config.remembered_facts import Memory
 from config.safe_reading import read_private
 from config.server_names import is_server_id, suggest_id
 from config.settings import UpstreamConfig
-from hub.wire.mcp import Snapshot
-from upstreams.inventory.offer import is_local
+from hub.wire.upstream_snapshot import Snapshot
+from upstreams.inventory.current_lists import is_local
 
 log = logging.getLogger(__name__)
 

@@ -9,11 +9,12 @@ from hub.link.hub_errors import UpstreamProtocolError
 from hub.linux.boot_clock import current_time
 from hub.wire import mcp
 from hub.wire.byte_checks import READ_ERRORS, without_doubles
-from hub.wire.declarations import NO_HUBS, HubChain, join_chains, read_chain
 from hub.wire.http.mirror_headers import asks_for_headers
+from hub.wire.hub_chains import NO_HUBS, HubChain, join_chains, read_chain
 from hub.wire.jsonrpc import Failure, detach, peek_object, peek_str, raw
 from hub.wire.level_item_limit import first_items, members_decoder
 from hub.wire.modern_metadata import read_freshness
+from hub.wire.upstream_snapshot import Freshness, ListEntry
 from upstreams.session_contract import Session
 
 MAX_PAGES: Final = 100
@@ -34,8 +35,8 @@ ENTRY_BYTES: Final = 1 << 10
 class Listing(Struct, frozen=True):
     """One whole list, detached from the messages it came in."""
 
-    entries: tuple[mcp.ListEntry, ...] = ()
-    freshness: mcp.Freshness = mcp.Freshness()
+    entries: tuple[ListEntry, ...] = ()
+    freshness: Freshness = Freshness()
     degraded: str = ""
     """The reason why it is incomplete; "" when it is whole."""
     behind: HubChain = NO_HUBS
@@ -99,7 +100,7 @@ class _Gatherer:
 
     def __init__(self, kind: mcp.Kind) -> None:
         self._kind = kind
-        self._entries: dict[str, mcp.ListEntry] = {}
+        self._entries: dict[str, ListEntry] = {}
         self._bytes = 0
         self._members = 0
         self._searched = 0
@@ -164,12 +165,12 @@ class _Gatherer:
             return size
         key = peek_str(fields.get(mcp.IDENTIFIER[self._kind]))
         if key and key not in self._entries:  # the first of two wins
-            self._entries[key] = mcp.ListEntry(key, fields)
+            self._entries[key] = ListEntry(key, fields)
             self._bytes += size
         return size
 
     def listing(self, era: mcp.Era) -> Listing:
-        fresh = mcp.Freshness() if era is mcp.Era.LEGACY else mcp.Freshness(self._ttl_ms or 0, self._public)
+        fresh = Freshness() if era is mcp.Era.LEGACY else Freshness(self._ttl_ms or 0, self._public)
         entries, begun_at = tuple(self._entries.values()), self._begun_at
         received_at = begun_at if self._received_at is None else self._received_at
         return Listing(entries, fresh, self.degraded, self._behind, begun_at, received_at)

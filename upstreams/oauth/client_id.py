@@ -10,7 +10,7 @@ import trio
 from msgspec import Struct
 from msgspec.structs import replace
 
-from config.errors import quote_toml
+from config.diagnostics import quote_toml
 from config.security_settings import OAuthConfig, UpstreamOAuth
 from upstreams.fetch.fetcher import Fetcher
 from upstreams.fetch.terms_and_answers import Fetched, FetchFailed

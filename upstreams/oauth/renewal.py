@@ -19,9 +19,9 @@ from upstreams.oauth import model
 from upstreams.oauth.credential_machine import CredentialMachine, RenewalOutcome, Shared, time_until_due_s
 from upstreams.oauth.discovery.discover import discover
 from upstreams.oauth.discovery.metadata import below
+from upstreams.oauth.obtain_token import TokenSource
 from upstreams.oauth.store.private_folder import NotKept
 from upstreams.oauth.token_answers import TokenRefused, is_for
-from upstreams.oauth.token_source import TokenSource
 
 log = logging.getLogger(__name__)
 

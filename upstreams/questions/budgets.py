@@ -9,8 +9,8 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from config.conditions import host_of
 from config.name_globs import NameChoice
+from config.policy.cel_conditions import host_of
 from config.settings import UpstreamConfig
 from hub.link.rate_limits import TokenBucket
 from hub.wire.jsonrpc import peek_str

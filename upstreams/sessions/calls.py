@@ -77,6 +77,7 @@ class Calls:
         Cancellation: passes to the upstream, which is told.
         """
         await trio.lowlevel.checkpoint_if_cancelled()
+        exchange.note_sent()
         outcome: Wakeup[Reply] = Wakeup()
         if (call := self.begin_over(pooled, operation, exchange, outcome)) is not None:
             return await outcome.wait(call.cancel)

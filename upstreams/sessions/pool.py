@@ -12,7 +12,7 @@ it is decided when it opens:
 
 A session that served one account never serves another, unless the configuration allows it; a session of one tenant
 serves nobody else, and is closed when the tenant has left or was idle for long. Nothing here waits:
-`open_pool_sessions` does.
+`session_opener` does.
 """
 
 import logging
@@ -28,10 +28,10 @@ from config.settings import UpstreamConfig
 from hub.link.bounded_dict import BoundedDict
 from hub.link.call_interface import OWNER, Caller, Tenant
 from hub.link.hub_errors import Overloaded, UpstreamUnavailable
-from hub.wire.declarations import detach_all
+from hub.wire.capabilities import detach_all
 from hub.wire.mcp import LIST_ROOTS, Era
 from upstreams.sessions.pooled_session import PooledSession
-from upstreams.sessions.sharing import EXCLUSIVE, Sharing, is_welcoming, sharing_of, terms_of, union
+from upstreams.sessions.sharing import EXCLUSIVE, ONE_STREAM, Sharing, is_welcoming, sharing_of, terms_of, union
 
 log = logging.getLogger(__name__)
 
@@ -90,7 +90,7 @@ class Pool:
         self.main = main
         main.want_level(self._level)
         self.decide_sharing(era, transport)
-        self._everybody = self.config.across_principals or (era is Era.MODERN and transport != "stdio")
+        self._everybody = self.config.across_principals or (era is Era.MODERN and transport not in ONE_STREAM)
         if main.account is not None and not self.shares_account:
             self._everybody, main.principal = False, main.account
         self.on_moved()
@@ -98,11 +98,11 @@ class Pool:
     @property
     def shares_account(self) -> bool:
         """True if all principals act by the sign-in of the hub's owner."""
-        return self.config.across_principals and self.config.oauth.account == "shared"
+        return self.config.across_principals and not self.config.is_each
 
     def has_own_account(self, caller: Caller) -> bool:
         """True if the account of `caller` at the server is not that of the main session."""
-        return self.config.oauth.account == "each" and caller.identity.principal != OWNER
+        return self.config.is_each and caller.identity.principal != OWNER
 
     def decide_sharing(self, era: Era, transport: str) -> None:
         """Decide which hosts share sessions of `era` over `transport`."""

@@ -2,7 +2,7 @@
 
     made -> run: waits for its turn -> opens the session -> serves calls, which hold it -> closed, or ended by itself
 
-There is one for every session: the main one, which the runner keeps, and those that `open_pool_sessions` opens for some
+There is one for every session: the main one, which the runner keeps, and those that `session_opener` opens for some
 hosts.
 """
 
@@ -20,7 +20,7 @@ from msgspec import Raw
 from config.settings import UpstreamConfig
 from hub.link.call_interface import Caller, Exchange, Tenant
 from hub.link.hub_errors import HubError, UpstreamProtocolError, UpstreamUnavailable, without_frames
-from hub.wire.declarations import covers, detach_all
+from hub.wire.capabilities import covers, detach_all
 from hub.wire.jsonrpc import Reply, Result, peek_object, raw
 from hub.wire.mcp import HUB_SESSION, Era
 from upstreams.cold_start.start_gate import StartGate
@@ -31,8 +31,8 @@ from upstreams.sessions.log_level import LogLevel
 from upstreams.sessions.sharing import terms_of
 from upstreams.subscriptions.legacy import LegacySubscriptions
 from upstreams.subscriptions.modern import ModernSubscriptions
+from upstreams.subscriptions.resource_subscription import Coverage, InvalidationListener
 from upstreams.subscriptions.session_subscriptions import SessionSubscriptions
-from upstreams.subscriptions.subscription import Coverage, InvalidationListener
 
 log = logging.getLogger(__name__)
 

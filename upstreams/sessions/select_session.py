@@ -21,13 +21,13 @@ from config.settings import UpstreamConfig
 from hub.link import hub_errors
 from hub.link.call_interface import Caller, Exchange
 from hub.link.hub_errors import UpstreamUnavailable
-from hub.wire.declarations import can_be_asked
+from hub.wire.capabilities import can_be_asked
 from hub.wire.mcp import L4, Era
 from upstreams.availability import Availability
 from upstreams.session_contract import StatusError
-from upstreams.sessions.open_pool_sessions import SessionOpener, SessionParts
 from upstreams.sessions.pool import Pool
 from upstreams.sessions.pooled_session import PooledSession
+from upstreams.sessions.session_opener import SessionOpener, SessionParts
 
 log = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ from typing import Final
 from msgspec import Raw
 
 from config.settings import UpstreamConfig
-from hub.wire.declarations import capabilities_of_session, capabilities_of_shared_session
+from hub.wire.capabilities import capabilities_of_session, capabilities_of_shared_session
 from hub.wire.jsonrpc import EMPTY, peek_object, raw
 from hub.wire.mcp import Era
 from upstreams.session_contract import SessionTerms
@@ -23,6 +23,8 @@ class Sharing(Enum):
 
 
 EXCLUSIVE: Final = Sharing.PER_HOST, Sharing.INTERACTIVE
+ONE_STREAM: Final = frozenset({"stdio", "ws"})
+"""Transports over which all that a server says comes by one stream, which is the session."""
 GRANT_EXTENSIONS: Final = {
     "client_credentials": "io.modelcontextprotocol/oauth-client-credentials",
     "id_jag": "io.modelcontextprotocol/enterprise-managed-authorization",
@@ -32,15 +34,15 @@ GRANT_EXTENSIONS: Final = {
 
 def sharing_of(config: UpstreamConfig, era: Era, transport: str, interactive: bool) -> Sharing:
     """The sharing that `session_mode` means for an upstream that speaks `era` over `transport`."""
-    if era is Era.MODERN:  # has no sessions; but a process whose log messages name no call can be one host's alone
-        return Sharing.PER_HOST if (config.session_mode, transport) == ("per_host", "stdio") else Sharing.SHARED
+    if era is Era.MODERN:  # has no sessions; but a stream whose log messages name no call can be one host's alone
+        return Sharing.PER_HOST if config.session_mode == "per_host" and transport in ONE_STREAM else Sharing.SHARED
     if config.roots == "host" or config.session_mode == "per_host":
         return Sharing.PER_HOST
     if config.session_mode == "singleton":
         return Sharing.SINGLETON
     if config.session_mode == "shared":
         return Sharing.SHARED
-    if transport != "stdio":
+    if transport not in ONE_STREAM:
         return Sharing.PER_HOST
     return Sharing.INTERACTIVE if interactive else Sharing.SHARED
 

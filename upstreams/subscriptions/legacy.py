@@ -16,8 +16,8 @@ from hub.wire.jsonrpc import Failure, Reply, Result, raw
 from hub.wire.mcp import METHOD_NOT_FOUND, SUBSCRIBE, UNSUBSCRIBE
 from upstreams.questions.attribution import SEVERAL
 from upstreams.session_contract import Session, capability
+from upstreams.subscriptions.resource_subscription import Subscription, SubscriptionState
 from upstreams.subscriptions.session_subscriptions import ANSWER_S, SessionSubscriptions
-from upstreams.subscriptions.subscription import Subscription, SubscriptionState
 
 log = logging.getLogger(__name__)
 

@@ -20,8 +20,8 @@ from hub.link.hub_errors import DeadlineExceeded, HubError, without_frames
 from hub.wire.jsonrpc import Failure, Notification, peek_array, peek_object, peek_str, raw
 from hub.wire.mcp import ACKNOWLEDGED, CAPABILITY, LIST_CHANGED, LIST_FLAGS, METHOD_NOT_FOUND, UPDATED, Kind
 from upstreams.session_contract import Session, UpstreamEvents, capability
+from upstreams.subscriptions.resource_subscription import SubscriptionState
 from upstreams.subscriptions.session_subscriptions import ANSWER_S, SessionSubscriptions
-from upstreams.subscriptions.subscription import SubscriptionState
 
 log = logging.getLogger(__name__)
 

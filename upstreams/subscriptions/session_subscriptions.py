@@ -1,8 +1,8 @@
 """Session subscriptions: the resources that hosts, and the hub itself, are subscribed to over one session.
 
-A session that ends takes its subscriptions with it; `upstreams.host_subscriptions` moves those of hosts. State changes
-in sync methods only. `upstreams.subscriptions.legacy` and `upstreams.subscriptions.modern` tell the upstream what is
-wanted.
+A session that ends takes its subscriptions with it; `upstreams.subscriptions_across_sessions` moves those of hosts.
+State changes in sync methods only. `upstreams.subscriptions.legacy` and `upstreams.subscriptions.modern` tell the
+upstream what is wanted.
 """
 
 import logging
@@ -21,7 +21,7 @@ from hub.wire.jsonrpc import Failure
 from hub.wire.mcp import INVALID_PARAMS
 from hub.wire.uri_hierarchy import MAX_URI_CHARS
 from upstreams.questions.attribution import SEVERAL
-from upstreams.subscriptions.subscription import (
+from upstreams.subscriptions.resource_subscription import (
     LINGER_S,
     Coverage,
     Fanout,

@@ -1,5 +1,6 @@
-"""Transports: `choose_transport` starts a session over one, `stdio` and `http` are packages, `negotiation` has eras.
+"""Transports: `choose_transport` starts a session over one; `stdio`, `http` and `websocket` are packages.
 
-`session_base` is what all sessions share, `stamp_for_era` what their requests carry, `shared_stream_session` what those
-over one stream do. Nothing here knows who shares a session. A WebSocket transport would be a third package.
+`negotiation` has eras, `session_base` is what all sessions share, `request_params_for_era` what their requests carry,
+`shared_stream_session` what those over one stream do, `connect_to_url` the way to those that have a URL. Nothing here
+knows who shares a session.
 """

@@ -38,6 +38,11 @@ async def run_session(
         from upstreams.transports.stdio.session import StdioSession
 
         await StdioSession(config, name, events, memory, terms, budget, environ, sandboxes).run(started)
+    elif config.speaks_websocket:
+        await load("upstreams.transports.websocket.session")
+        from upstreams.transports.websocket.session import WebSocketSession
+
+        await WebSocketSession(config, name, events, memory, terms, budget, environ).run(started)
     else:
         await load("upstreams.transports.http.detect")
         from upstreams.transports.http.detect import run_http_session

@@ -24,11 +24,11 @@ from config.settings import UpstreamConfig
 from hub.link.hub_errors import HubError, UpstreamProtocolError, UpstreamVersionError
 from hub.link.peer import Peer
 from hub.wire import mcp
-from hub.wire.declarations import ServerFacts, UnsupportedVersion, initialize_params, read_initialize_result
+from hub.wire.capabilities import ServerFacts, UnsupportedVersion, initialize_params, read_initialize_result
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Result, peek_array, peek_object, peek_str
 from hub.wire.modern_metadata import newest_mutual, read_discover_result
 from upstreams.session_contract import OWN_CAPABILITIES
-from upstreams.transports.stamp_for_era import stamp_own
+from upstreams.transports.request_params_for_era import stamp_own
 
 SHOWN: Final = 200
 

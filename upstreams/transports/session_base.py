@@ -12,14 +12,14 @@ import trio
 from msgspec import Raw
 
 from hub.link.call_interface import Exchange
-from hub.wire.declarations import ServerFacts
+from hub.wire.capabilities import ServerFacts
 from hub.wire.jsonrpc import Notification, peek_str, raw
 from hub.wire.mcp import ELICITED, LIST_CHANGED, PROGRESS_TOKEN, TASKS_RESULT, UPDATED, Era
 from upstreams.questions.attribution import TaskTokens
 from upstreams.questions.call_deadlines import DeadlineWatch, Running
 from upstreams.questions.questions import Questions
 from upstreams.session_contract import SessionEvents, SessionTerms
-from upstreams.transports.stamp_for_era import DeclaredCapabilities
+from upstreams.transports.request_params_for_era import DeclaredCapabilities
 
 PING_ANSWER_S: Final = 15.0
 """Seconds that the upstream has to answer a ping."""

@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from config.errors import Problem
+from config.diagnostics import Problem
 
 
 class EditRefused(Exception):

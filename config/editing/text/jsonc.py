@@ -20,8 +20,8 @@ from collections.abc import Sequence
 from functools import lru_cache, partial
 from typing import Any, Final
 
+from config.diagnostics import Problem
 from config.editing.text.change import Edit, EditRefused, line_start, newline, refusal
-from config.errors import Problem
 from config.loading.json_scanner import BOM, Member, Node, scan, skip
 
 _BEHIND = re.compile(r"(?:[ \t]++|/\*(?:[^*\n]|\*(?!/))*+\*/)*+(?://[^\r\n]*+)?")

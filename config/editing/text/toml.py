@@ -15,8 +15,8 @@ from typing import Any, Final
 import tomlkit
 from tomlkit.exceptions import TOMLKitError
 
+from config.diagnostics import Keys, Problem, escape
 from config.editing.text.change import Edit, EditRefused, newline, refusal
-from config.errors import Keys, Problem, escape
 from config.loading.document import parse, statements_of_toml
 
 _UNSEEN = re.compile(

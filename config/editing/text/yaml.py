@@ -10,8 +10,8 @@ from typing import Any, cast
 
 import yaml
 
+from config.diagnostics import Problem
 from config.editing.text.change import Edit, EditRefused, line_end, line_start, newline, refusal
-from config.errors import Problem
 from config.loading.document import parse
 
 _YAML = Path("any.yaml")

@@ -1,7 +1,7 @@
 """Checks of a configuration beyond the types of `settings`: bounds, and how settings fit together. Pure.
 
 `hub` is the entry for the hub's own settings, `upstream` that for one server. Below them: `http_access`, `sharing`
-(what hubs have in common), `rules`, `profiles`, `names` (of servers and tools), `oauth`, `registries`, and
+(what hubs have in common), `rules`, `profiles`, `pipelines`, `server_and_tool_names`, `oauth`, `registries`, and
 `addresses`, which tells what a text such as HOST:PORT or a URL says.
 
 Everything found is yielded as `Problem`. Keys are those of the struct: of the hub, or of one upstream. Values may hold

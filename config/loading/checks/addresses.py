@@ -4,7 +4,7 @@ import re
 from ipaddress import ip_address
 from urllib.parse import SplitResult, urlsplit
 
-from config.errors import Problem
+from config.diagnostics import Problem
 
 
 def is_plain(url: str) -> bool:

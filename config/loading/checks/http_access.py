@@ -9,16 +9,10 @@ from datetime import date
 from typing import Final
 from urllib.parse import urlsplit
 
-from config.errors import Problem
+from config.diagnostics import Problem
 from config.loading.checks.addresses import is_address, is_loopback, split_plain
-from config.security_settings import (
-    SECRET_HEADER,
-    AccessConfig,
-    AccessIssuer,
-    AccessToken,
-    TrustedProxy,
-    profile_problem,
-)
+from config.profile_settings import profile_problem
+from config.security_settings import SECRET_HEADER, AccessConfig, AccessIssuer, AccessToken, TrustedProxy
 from config.settings import MIN_TOKEN, TOKEN, HubConfig
 
 ISSUER_NAME: Final = re.compile(r"[a-z0-9-]{1,32}")

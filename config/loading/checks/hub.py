@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from importlib.util import find_spec
 
-from config.errors import Problem, needs_extra
+from config.diagnostics import Problem, needs_extra
 from config.loading.checks.addresses import is_loopback, split_listen
 from config.loading.checks.http_access import problems_of_access, warnings_of_access
 from config.loading.checks.oauth import problems_of_oauth_in_hub
@@ -31,6 +31,10 @@ def problems_of_hub(config: HubConfig) -> Iterator[Problem]:
         yield Problem("park_total_s", text)
     yield from problems_of_sharing(config)
     yield from problems_of_registries(config.registries)
+    if config.pipelines:
+        from config.loading.checks.pipelines import problems_of_pipelines  # not above: few hubs have one
+
+        yield from problems_of_pipelines(config.pipelines)
     yield from problems_of_policy(config)
     yield from problems_of_hooks(config)
 
@@ -39,6 +43,10 @@ def warnings_of_hub(config: HubConfig) -> Iterator[Problem]:
     """Warnings about the hub's own settings."""
     yield from warnings_of_sharing(config)
     yield from warnings_of_access(config)
+    if config.pipelines:
+        from config.loading.checks.pipelines import warnings_of_pipelines
+
+        yield from warnings_of_pipelines(config.pipelines)
     if config.tracing.enabled and not has_spans():
         yield Problem("tracing.enabled", f"{needs_extra('otel')}; nothing is traced without")
 

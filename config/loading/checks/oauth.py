@@ -6,11 +6,11 @@ from contextlib import suppress
 from typing import Final
 from urllib.parse import parse_qsl, urlsplit
 
-from config.errors import Problem
+from config.diagnostics import Problem
 from config.loading.checks.addresses import split_plain
 from config.loading.checks.http_access import SCOPE
 from config.name_globs import problem_of
-from config.references import NUL
+from config.secret_references import NUL
 from config.security_settings import OWN_PARAMETERS, OAuthConfig, UpstreamOAuth
 from config.settings import LOOPBACK, ReplicaConfig, UpstreamConfig
 

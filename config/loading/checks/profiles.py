@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Final
 
-from config.errors import Keys, Problem, quote_toml
+from config.diagnostics import Keys, Problem, quote_toml
 from config.loading.checks.http_access import LABEL
 from config.name_globs import MAX_CHARS, NameStarts, literal_start, problem_of
-from config.references import MAX_FIXED_BYTES, NOT_READ_YET, json_size, unread_arguments
-from config.security_settings import Profile, ToolOverride
+from config.profile_settings import Profile, ToolOverride
+from config.secret_references import MAX_FIXED_BYTES, NOT_READ_YET, json_size, unread_arguments
 from config.server_names import RESERVED
 from config.settings import UpstreamConfig
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from config import settings
-from config.errors import Problem
+from config.diagnostics import Problem
 from config.loading.checks.addresses import split_plain
 from config.settings import LOOPBACK, RegistryConfig
 

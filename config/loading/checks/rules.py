@@ -7,13 +7,13 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
-from config.conditions import BadCondition, compile_condition
-from config.errors import Keys, Problem
+from config.diagnostics import Keys, Problem
 from config.loading.checks.addresses import split_url
 from config.loading.precedence import Origin
 from config.name_globs import problem_of
+from config.policy.cel_conditions import BadCondition, compile_condition
+from config.policy.selectors import GROUP, MAX_SELECTORS, SCOPE, TOOL, BadSelector, Selector, read_selector
 from config.security_settings import ConditionalRule, HookConfig, PolicyConfig
-from config.selectors import GROUP, MAX_SELECTORS, SCOPE, TOOL, BadSelector, Selector, read_selector
 from config.setting_declarations import declarations
 from config.settings import LOOPBACK, HubConfig, ServerSettings, UpstreamConfig
 

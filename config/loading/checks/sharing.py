@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 from urllib.parse import SplitResult
 
-from config.errors import Problem
+from config.diagnostics import Problem
 from config.loading.checks.addresses import is_plain, split_plain, split_url
 from config.loading.checks.http_access import TOKEN_RULE
 from config.setting_declarations import declarations

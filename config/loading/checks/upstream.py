@@ -4,20 +4,24 @@ import re
 from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import Final, Literal
+from urllib.parse import parse_qsl
 
+from config.diagnostics import Problem, needs_extra
 from config.environment.variables_for_servers import mistakes
-from config.errors import Problem, needs_extra
 from config.loading.checks.addresses import is_plain, split_url
-from config.loading.checks.names import problems_of_renames
 from config.loading.checks.oauth import problems_of_oauth
 from config.loading.checks.rules import problems_of_rules_of_server
+from config.loading.checks.server_and_tool_names import problems_of_renames
+from config.loading.split_accounts import OWN, problems_of_accounts, split_accounts
 from config.name_globs import problem_of
-from config.references import NUL, blank_references, references_in
+from config.secret_references import NUL, blank_references, references_in, references_of
 from config.security_settings import Sandbox
 from config.setting_declarations import declarations, leaves_of, problems_of_bounds, texts_of
 from config.settings import UpstreamConfig
 
 HAS_SCHEMAS: Final = find_spec("jsonschema_rs") is not None
+HAS_WEBSOCKET: Final = find_spec("wsproto") is not None
+_SECRET_PARAMETER = re.compile(r"(?i:.*(token|secret|password|api[_-]?key|auth).*|key|sig|code)")
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HEADER_VALUE = re.compile(r"[\t -~]*")
 _FILE_URI = re.compile(r"file://(localhost)?/[!-~]*")
@@ -39,6 +43,7 @@ def problems_of_upstream(upstream: UpstreamConfig) -> Iterator[Problem]:
     elif upstream.url is not None:
         yield from _check_url(upstream, upstream.url)
         yield from problems_of_oauth(upstream)
+    yield from problems_of_accounts(upstream)
     yield from _check_sharing(upstream)
     if why := problem_of(upstream.tools):
         yield Problem("tools", why)
@@ -50,6 +55,17 @@ def problems_of_upstream(upstream: UpstreamConfig) -> Iterator[Problem]:
             yield Problem(name, f'"strict" {needs_extra("schema")}')
     yield from problems_of_renames(upstream)
     yield from problems_of_bounds(upstream)
+    if upstream.accounts:
+        yield from _check_accounts(upstream)
+
+
+def _check_accounts(upstream: UpstreamConfig) -> Iterator[Problem]:
+    """Problems of what accounts have of their own."""
+    for config in split_accounts({"": upstream}).values():
+        for problem in problems_of_upstream(config):
+            own = getattr(upstream.accounts[config.account], problem.keys[0], None) if problem.keys else None
+            if problem.keys[:1] and problem.keys[0] in OWN and own:
+                yield problem.below("accounts", config.account)
 
 
 def warnings_of_upstream(upstream: UpstreamConfig) -> Iterator[Problem]:
@@ -58,6 +74,18 @@ def warnings_of_upstream(upstream: UpstreamConfig) -> Iterator[Problem]:
     if rest and "/" not in program and not upstream.disabled:
         text = f'is started as one program whose name holds spaces; if these are arguments, write command = "{program}"'
         yield Problem("command", f"{text} and args = [...]")
+    if upstream.account == "each" and not (upstream.url or any(r.kind == "secret" for r in references_of(upstream))):
+        yield Problem("account", '"each" has no effect: no setting holds a ${secret:NAME} that would be of each one')
+    if upstream.speaks_websocket and not upstream.disabled and _has_secret(upstream.url or ""):
+        text = "seems to hold a secret after the `?`, which proxies and servers write into their logs;"
+        yield Problem("url", f"{text} send it in `headers` as Authorization if the server takes it there")
+
+
+def _has_secret(url: str) -> bool:
+    """True if the query of `url` has a parameter that is named like a secret."""
+    parts = split_url(url)
+    parameters = parse_qsl(parts.query, keep_blank_values=True) if parts is not None else ()
+    return any(_SECRET_PARAMETER.fullmatch(name) for name, _ in parameters)
 
 
 def _check_text(upstream: UpstreamConfig) -> Iterator[Problem]:
@@ -76,7 +104,7 @@ def _check_command(upstream: UpstreamConfig, command: str) -> Iterator[Problem]:
         yield Problem("command", "is empty; name the program to start")
     yield from _check_needs(upstream, "command")
     yield from _check_sandbox(upstream.sandbox)
-    if upstream.transport in ("http", "sse"):
+    if upstream.transport in ("http", "sse", "ws"):
         yield Problem("transport", f'"{upstream.transport}" needs a `url`; leave it out beside `command`')
     for name in ("command", "cwd", "args"):
         if any("\0" in blank_references(text) for text in texts_of(getattr(upstream, name))):
@@ -136,8 +164,13 @@ def _check_url(upstream: UpstreamConfig, url: str) -> Iterator[Problem]:
     if parts is None:
         yield problem
         return
-    if parts.scheme not in ("http", "https") or not parts.hostname or not is_plain(url):
+    if parts.scheme not in ("http", "https", "ws", "wss") or not parts.hostname or not is_plain(url):
         yield problem
+    elif not begins_later and upstream.transport != "auto" and (upstream.transport == "ws") != (parts.scheme[0] == "w"):
+        schemes = "ws:// or wss://" if upstream.transport == "ws" else "http:// or https://"
+        yield Problem("transport", f'"{upstream.transport}" needs a `url` that begins with {schemes}')
+    if upstream.speaks_websocket and not HAS_WEBSOCKET:
+        yield Problem("url", f"is one of a WebSocket, which {needs_extra('ws')}")
     if parts.username is not None or parts.password is not None:
         yield Problem("url", "holds a user name or password; send it in `headers` as Authorization")
     for name, secret in upstream.headers.items():

@@ -1,4 +1,4 @@
-"""A parked call: one call of a modern host to a legacy upstream, which may outlive its request (`parked_call_state`,
+"""A parked call: one call of a modern host to a legacy upstream, which may outlive its request (`parked_call_phases`,
 `parking`).
 
 It has two ends. The upstream sees an `Exchange` that lasts as long as the call, whichever request is attached. The
@@ -7,13 +7,14 @@ requests of the host, one after the other, wait for the outcome or for a round o
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from time import perf_counter
 
 import trio
 from msgspec import Raw
 
-from hub.bridge.parking.parked_call_state import ParkedState
-from hub.bridge.request_state import NO_ROUND, Binding, FirstRound
-from hub.link.call_interface import Caller, Exchange
+from hub.bridge.parking.parked_call_phases import ParkedState
+from hub.bridge.sealed_request_state import NO_ROUND, Binding, FirstRound
+from hub.link.call_interface import Caller, HearQuestion, HostEnd
 from hub.link.memory_budget import Account
 from hub.link.peer import UPSTREAM_CANCEL_S, last_words
 from hub.wire.jsonrpc import Reply, Request
@@ -26,7 +27,7 @@ class ParkedCall:
 
     _ask: "Callable[[ParkedCall, Question], Awaitable[Reply]]"
     _abandon: "Callable[[ParkedCall], None]"
-    _exchange: Exchange | None
+    _exchange: HostEnd | None
     """That of the request that is attached, if one is."""
     request: Request
     upstream: str
@@ -52,10 +53,14 @@ class ParkedCall:
     _answered: trio.Event = field(default_factory=trio.Event)
     _outcome: Reply | Exception | None = None
 
+    @property
+    def is_step(self) -> bool:
+        return False
+
     def __repr__(self) -> str:
         return f"<ParkedCall {self.request.method} of {self.upstream}: {self.state!r}>"
 
-    def attach(self, exchange: Exchange) -> None:
+    def attach(self, exchange: HostEnd) -> None:
         """Let a request wait for what comes next."""
         self._exchange, self._answered, self._outcome = exchange, trio.Event(), None
 
@@ -96,6 +101,10 @@ class ParkedCall:
         return self.state.caller
 
     @property
+    def hear_question(self) -> HearQuestion | None:
+        return None if self._exchange is None else self._exchange.hear_question
+
+    @property
     def wants_progress(self) -> bool:
         return self._exchange is not None and self._exchange.wants_progress
 
@@ -104,6 +113,10 @@ class ParkedCall:
         if self._exchange is not None:
             self._exchange.progress(params)
 
+    def note_sent(self) -> None:
+        if self._exchange is not None:
+            self._exchange.note_sent()
+
     def log(self, params: dict[str, Raw]) -> None:
         """Pass a log message on; dropped while no request is attached."""
         if self._exchange is not None:
@@ -111,8 +124,13 @@ class ParkedCall:
 
     async def ask(self, question: Question) -> Reply:
         """Put a question to the host: the request ends with it, and a retry brings the answer."""
+        hear, began, reply = self.hear_question, perf_counter(), None
         try:
-            return await self._ask(self, question)
+            reply = await self._ask(self, question)
         except QuestionRefusal as refused:
             self.lacking = with_missing(self.lacking, question, self.caller.capabilities)
-            return refused.failure
+            reply = refused.failure
+        finally:
+            if hear is not None:
+                hear(question, perf_counter() - began, reply)
+        return reply

@@ -5,7 +5,7 @@
     resume --- waits for ---+                            +--- its clock: window, deadline, drain
 
 All tasks are in one nursery. A clock runs only from the first question of a call until a retry is attached. The phases
-of a call are in `parked_call_state`.
+of a call are in `parked_call_phases`.
 """
 
 import logging
@@ -16,13 +16,23 @@ from typing import Final
 import trio
 from msgspec import Raw
 
-from hub.bridge import request_state
 from hub.bridge.parking.known_roots import KnownRoots
 from hub.bridge.parking.parked_call import ParkedCall
-from hub.bridge.parking.parked_call_state import CallEvent, ParkedState, Phase
-from hub.bridge.request_state import NO_ROUND, BadState, FirstRound, RequestState, RequestStates, bind, input_required
+from hub.bridge.parking.parked_call_phases import CallEvent, ParkedState, Phase
+from hub.bridge.sealed_request_state import (
+    ELSEWHERE,
+    EXPIRED,
+    LOST,
+    NO_ROUND,
+    BadState,
+    FirstRound,
+    RequestState,
+    RequestStates,
+    bind,
+    input_required,
+)
 from hub.link.bounded_dict import BoundedDict
-from hub.link.call_interface import Exchange, HostEnd, Interim, Tenant
+from hub.link.call_interface import HostEnd, Interim, Tenant
 from hub.link.fault_isolation import keep_going
 from hub.link.hub_errors import Draining, Executed, HubError, UpstreamLost, without_frames
 from hub.link.memory_budget import Budget
@@ -88,7 +98,7 @@ class ParkedCalls:
     # --- requests of hosts --------------------------------------------------------------------------------------------
 
     async def begin(
-        self, work: Work, exchange: Exchange, request: Request, upstream: str, first: FirstRound = NO_ROUND
+        self, work: Work, exchange: HostEnd, request: Request, upstream: str, first: FirstRound = NO_ROUND
     ) -> Reply:
         """Run `work` at `upstream` for `request` of the host of `exchange`, which is the `first` of its requests.
 
@@ -102,7 +112,7 @@ class ParkedCalls:
         self._nursery.start_soon(self._carry_out, call, work)
         return await call.wait()
 
-    async def resume(self, state: RequestState, answers: dict[str, Raw], exchange: Exchange) -> Reply:
+    async def resume(self, state: RequestState, answers: dict[str, Raw], exchange: HostEnd) -> Reply:
         """Resume the call of `state` with the answers of the host of `exchange`, by key.
 
         Returns as `begin`. Raises BadState: there is no such call any more, or the state was used; RemoteProtocolError:
@@ -110,8 +120,8 @@ class ParkedCalls:
         the call."""
         id = peek_str(state.members["i"]) or ""
         if (call := self._calls.get(id)) is None:
-            reason, _ = self._tombstones.get(id, (request_state.EXPIRED if state.expired else request_state.LOST, 0.0))
-            raise BadState(request_state.ELSEWHERE if self._states.is_elsewhere(state.run) else reason)
+            reason, _ = self._tombstones.get(id, (EXPIRED if state.expired else LOST, 0.0))
+            raise BadState(ELSEWHERE if self._states.is_elsewhere(state.run) else reason)
         round = int(bytes(state.members["n"]))
         call.state.retry(round, answers, exchange.caller, trio.current_time())
         if call.state.phase is Phase.PARK:

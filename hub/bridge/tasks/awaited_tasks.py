@@ -21,9 +21,9 @@ import trio
 from msgspec import Raw
 
 from hub.bridge.input_rounds import MAX_ROUNDS, admit, ask_all, capabilities_offered, judge, read_questions
-from hub.bridge.tasks import messages
+from hub.bridge.tasks import translate_tasks
 from hub.bridge.tasks.client import TaskCancelled, TaskClient, TaskGone, is_unknown
-from hub.bridge.tasks.messages import NEEDS_INPUT, TERMINAL, Task, nonsense
+from hub.bridge.tasks.translate_tasks import NEEDS_INPUT, TERMINAL, Task, nonsense
 from hub.link.call_interface import Caller, Exchange, Interim
 from hub.link.hub_errors import DeadlineExceeded, HubError, without_frames
 from hub.wire.jsonrpc import Failure, Reply, Result, raw
@@ -80,12 +80,12 @@ class TaskWait:
         raise DeadlineExceeded(text, upstream=self._name)
 
     async def _follow(self) -> Reply:
-        if self.task is not None and self.task.status == messages.WORKING:
+        if self.task is not None and self.task.status == translate_tasks.WORKING:
             await self._pause()
         while True:
             if (task := await self._look()).status in TERMINAL:
                 self._refuse_cancelled(task)
-                return messages.outcome(task, self._name)
+                return translate_tasks.outcome(task, self._name)
             reply = await self._ask(task) if task.status == NEEDS_INPUT else None
             if reply is not None:
                 return reply
@@ -170,10 +170,14 @@ class TaskWait:
     async def _conclude(self, reply: Result) -> Reply:
         """`reply`, or, if it says nothing because the tool raised, what its task says."""
         self.over = True
-        if messages.has_content(reply):
+        if translate_tasks.has_content(reply):
             return reply
         found = await self.client.poll()
-        return messages.message_result(found) if isinstance(found, Task) and found.status == messages.FAILED else reply
+        return (
+            translate_tasks.message_result(found)
+            if isinstance(found, Task) and found.status == translate_tasks.FAILED
+            else reply
+        )
 
     async def _look(self) -> Task:
         """Poll the task, and report its progress to the host. Raises HubError."""
@@ -210,7 +214,7 @@ class TaskWait:
         return TaskGone(f"{text}, or {name} was restarted. Whether it acted is unknown.", upstream=name)
 
     def _refuse_cancelled(self, task: Task) -> None:
-        if task.status == messages.CANCELLED:
+        if task.status == translate_tasks.CANCELLED:
             why = f": {task.message}" if task.message else ""
             raise TaskCancelled(f"The task of this call was cancelled at {self._name}{why}", upstream=self._name)
 
@@ -242,6 +246,9 @@ class _Host:
         """Pass progress on. Once the upstream reports its own, messages of the task are not reported."""
         self._hears_itself = True
         self._exchange.progress(params)
+
+    def note_sent(self) -> None:
+        self._exchange.note_sent()
 
     def log(self, params: dict[str, Raw]) -> None:
         """Pass a log message on."""

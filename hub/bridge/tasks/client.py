@@ -17,7 +17,7 @@ import trio
 from msgspec import Raw, Struct
 
 from hub.bridge.input_rounds import MAX_OPEN, PendingQuestion, input_request
-from hub.bridge.tasks.messages import Task, read_task
+from hub.bridge.tasks.translate_tasks import Task, read_task
 from hub.link.call_interface import Call, Caller, Exchange, Operation, Upstream
 from hub.link.hub_errors import HubError
 from hub.wire import mcp
@@ -64,6 +64,9 @@ class SilentExchange:
         """Pass a log message on to the host's request, if there is one."""
         if self._exchange is not None:
             self._exchange.log(params)
+
+    def note_sent(self) -> None:
+        """Nobody wants to know: the call that began the task was sent."""
 
     async def ask(self, question: Question) -> Reply:
         """Refuse the question: such a request cannot ask."""

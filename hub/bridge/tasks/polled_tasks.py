@@ -14,18 +14,19 @@ import msgspec
 import trio
 from msgspec import Raw
 
+from config.server_names import server_of
 from hub.bridge.input_rounds import InputRefused, capabilities_offered, input_requests, read_questions
-from hub.bridge.request_state import RequestStates, answers_of
-from hub.bridge.tasks import messages
+from hub.bridge.sealed_request_state import RequestStates, answers_of
+from hub.bridge.tasks import translate_tasks
 from hub.bridge.tasks.client import SilentExchange, TaskClient, TaskQuestions, is_unknown
-from hub.bridge.tasks.messages import TERMINAL, Task, TaskTicket
+from hub.bridge.tasks.translate_tasks import TERMINAL, Task, TaskTicket
 from hub.catalog.view_names import View
 from hub.link.call_interface import Call, Caller, Interim, Upstream
 from hub.link.fault_isolation import run_isolated
 from hub.link.hub_errors import HubError
 from hub.link.sealing import InvalidSeal
 from hub.wire import mcp
-from hub.wire.declarations import TASKS_NEEDED
+from hub.wire.capabilities import TASKS_NEEDED
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Request, Result, open_object, peek_str, raw
 from hub.wire.mcp import Era, era_of
 from hub.wire.questions.askable_questions import QuestionRefusal
@@ -59,6 +60,10 @@ class TaskDoors(Protocol):
 
     def check_answers(self, ticket: TaskTicket, viewer: Viewer) -> None:
         """Raises CallDenied: the task of a ticket may have no answers of this host, by the rules of now."""
+
+    def note_denial(self, ticket: TaskTicket, viewer: Viewer, method: str) -> None:
+        """Write down that a host asks for `method` of the task of a ticket, whose tool is left out for it, if rules do
+        that."""
 
     def may_follow(self, ticket: TaskTicket, viewer: Viewer) -> bool:
         """True if a host may hear of the task of a ticket, by the stages of now."""
@@ -109,7 +114,9 @@ class TaskHandles:
         ticket = TaskTicket(
             client.upstream.name, principal, task.id, tool, client.version, session, created, run, exposed, agreed
         )
-        return Interim(messages.task_handle(task, self.states.sealer.seal(PURPOSE, messages.write_ticket(ticket))))
+        return Interim(
+            translate_tasks.task_handle(task, self.states.sealer.seal(PURPOSE, translate_tasks.write_ticket(ticket)))
+        )
 
     # --- requests of hosts --------------------------------------------------------------------------------------------
 
@@ -124,21 +131,23 @@ class TaskHandles:
         caller, method = viewer.caller, request.method
         if caller.era is Era.LEGACY:
             return Failure(mcp.METHOD_NOT_FOUND, f"Method not found: {method}")
-        if not messages.declares(caller.capabilities):
+        if not translate_tasks.declares(caller.capabilities):
             text = f"{method} needs the tasks extension among the capabilities"
             return Failure(mcp.MISSING_CAPABILITY, text, TASKS_NEEDED)
         if (id := peek_str(request.params.get("taskId"))) is None:
             return Failure(mcp.INVALID_PARAMS, f"{method} needs a taskId")
-        if (ticket := self._open(id, viewer)) is None:
+        if (ticket := self._open(id, viewer)) is None or not self._is_shown(ticket, viewer):
+            if ticket is not None and method != mcp.TASKS_GET:  # which is asked for every few seconds
+                self._doors.note_denial(ticket, viewer, method)
             return UNKNOWN
         if self.states.is_elsewhere(ticket.run):
             return ELSEWHERE
         if method == mcp.TASKS_GET:
             found = await self._look(id, ticket, viewer)
-            return found if isinstance(found, Failure) else Result(messages.complete_result(found))
+            return found if isinstance(found, Failure) else Result(translate_tasks.complete_result(found))
         do = self._update if method == mcp.TASKS_UPDATE else self._cancel
         if (refusal := await do(ticket, request, viewer)) is None:
-            return Result(messages.complete_result({}))
+            return Result(translate_tasks.complete_result({}))
         return self._refusal(refusal, method, ticket, viewer)
 
     async def _update(self, ticket: TaskTicket, request: Request, viewer: Viewer) -> Failure | None:
@@ -175,7 +184,7 @@ class TaskHandles:
 
     def _read(self, id: str) -> TaskTicket | None:
         try:
-            return messages.read_ticket(self.states.sealer.open(PURPOSE, id))
+            return translate_tasks.read_ticket(self.states.sealer.open(PURPOSE, id))
         except (InvalidSeal, msgspec.DecodeError):
             return None
 
@@ -184,9 +193,12 @@ class TaskHandles:
         if (ticket := self._read(id)) is None or ticket.principal != viewer.caller.identity.principal:
             return None
         upstream, view = self.upstreams.get(ticket.upstream), viewer.view
-        is_valid = upstream is not None and upstream.config.tasks != "off" and view.server in ("", ticket.upstream)
-        # what is left out for a host has no tasks either
-        return ticket if is_valid and self.shows(view, ticket.upstream, ticket.tool) else None
+        is_here = view.server in ("", server_of(ticket.upstream))
+        return ticket if upstream is not None and upstream.config.tasks != "off" and is_here else None
+
+    def _is_shown(self, ticket: TaskTicket, viewer: Viewer) -> bool:
+        """False: its tool is left out for this host, so it has no tasks of that either."""
+        return self.shows(viewer.view, ticket.upstream, ticket.tool)
 
     def run_of(self, id: str) -> str:
         """The run that alone knows the task `id`; "": any does, or there is none."""
@@ -205,18 +217,18 @@ class TaskHandles:
     async def _look(self, id: str, ticket: TaskTicket, viewer: Viewer) -> dict[str, Any] | Failure:
         """The state of the task, in the format of the extension."""
         if self._is_lost(ticket):
-            return messages.loss_of(id, ticket)
+            return translate_tasks.loss_of(id, ticket)
         client = self._client(ticket, viewer)
         if isinstance(task := await client.poll(), Failure):
             return self._refusal(task, mcp.TASKS_GET, ticket, viewer)
-        if task.status == messages.NEEDS_INPUT:
+        if task.status == translate_tasks.NEEDS_INPUT:
             requests = await self._requests(task, client, ticket, viewer.caller)
-            return messages.task_params(task, id, {"inputRequests": requests})
-        if task.status not in TERMINAL or task.status == messages.CANCELLED:
-            return messages.task_params(task, id, {})
+            return translate_tasks.task_params(task, id, {"inputRequests": requests})
+        if task.status not in TERMINAL or task.status == translate_tasks.CANCELLED:
+            return translate_tasks.task_params(task, id, {})
         reply = self._show(await _outcome(task, client), mcp.TOOLS_CALL, ticket.upstream, ticket.version, viewer)
-        status, more = messages.status_and_outcome(reply)
-        return messages.task_params(task, id, more, status=status)
+        status, more = translate_tasks.status_and_outcome(reply)
+        return translate_tasks.task_params(task, id, more, status=status)
 
     async def _requests(self, task: Task, client: TaskClient, ticket: TaskTicket, caller: Caller) -> dict[str, Raw]:
         if client.era is Era.MODERN:
@@ -255,7 +267,9 @@ class TaskHandles:
     def _follow(self, id: str, stream: TaskListener) -> TaskTicket | None:
         """Open the ticket in `id`; None: the host of a stream may not hear of its task now."""
         ticket = self._open(id, stream)
-        return ticket if ticket is not None and self._doors.may_follow(ticket, stream) else None
+        if ticket is None or not self._is_shown(ticket, stream):
+            return None
+        return ticket if self._doors.may_follow(ticket, stream) else None
 
     def unlisten(self, stream: TaskListener) -> None:
         """Stop notifying a stream."""
@@ -274,7 +288,7 @@ class TaskHandles:
         told: dict[str, Raw] = {}
         misses = 0
         while misses <= MAX_MISSES and self._follow(id, stream) is not None:
-            pause_s = messages.POLL_S
+            pause_s = translate_tasks.POLL_S
             try:
                 found = await self._look(id, ticket, stream)
             except (HubError, RemoteProtocolError):
@@ -288,12 +302,16 @@ class TaskHandles:
                 told = params
                 if found["status"] in TERMINAL:
                     return
-                pause_s = messages.poll_s(found)
+                pause_s = translate_tasks.poll_s(found)
             await trio.sleep(pause_s)
 
 
 async def _outcome(task: Task, client: TaskClient) -> Reply:
     if client.era is Era.MODERN:
-        return messages.outcome(task, client.upstream.name)
+        return translate_tasks.outcome(task, client.upstream.name)
     reply = await client.request(mcp.TASKS_RESULT)
-    return reply if task.status != messages.FAILED or messages.has_content(reply) else messages.message_result(task)
+    return (
+        reply
+        if task.status != translate_tasks.FAILED or translate_tasks.has_content(reply)
+        else translate_tasks.message_result(task)
+    )

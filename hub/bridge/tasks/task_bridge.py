@@ -18,16 +18,17 @@ import trio
 from msgspec import Raw
 
 from hub.bridge.input_rounds import Crossing, check_answers, input_requests, kinds_of
-from hub.bridge.request_state import Binding, RequestState, RequestStates, answers_of, input_required
+from hub.bridge.sealed_request_state import Binding, RequestState, RequestStates, answers_of, input_required
 from hub.bridge.tasks.awaited_tasks import Show, TaskWait
 from hub.bridge.tasks.client import SilentExchange, TaskClient
-from hub.bridge.tasks.messages import augments_calls, declares, requires_task, task_in
 from hub.bridge.tasks.polled_tasks import Shows, TaskHandles
+from hub.bridge.tasks.translate_tasks import augments_calls, declares, requires_task, task_in
 from hub.link.call_interface import Interim, Upstream
 from hub.link.hub_errors import Executed, HubError, UpstreamUnauthorized, with_evidence
 from hub.wire.jsonrpc import Reply, peek_array, peek_object, peek_str, raw
-from hub.wire.mcp import L4, MODERN, TASKS_CANCEL, TOOLS_CALL, Era, Kind, Snapshot, era_of
+from hub.wire.mcp import L4, MODERN, TASKS_CANCEL, TOOLS_CALL, Era, Kind, era_of
 from hub.wire.questions.askable_questions import Question
+from hub.wire.upstream_snapshot import Snapshot
 
 log = logging.getLogger(__name__)
 
@@ -108,7 +109,8 @@ class Tasks:
 
     def _shower(self, client: TaskClient, crossing: Crossing, binding: Binding | None = None) -> Show | None:
         """The way to ask a modern host: by the end of its request."""
-        if crossing.exchange.caller.era is Era.LEGACY or client.era is Era.LEGACY:
+        exchange = crossing.exchange
+        if exchange.caller.era is Era.LEGACY or exchange.is_step or client.era is Era.LEGACY:
             return None
 
         def show(questions: Mapping[str, Question], answered: list[str], round: int) -> Interim:

@@ -8,7 +8,7 @@ before: what it is shown follows from what its user wrote.
 from collections.abc import Collection, Mapping
 
 from config.loading.checks.profiles import OWN_LABEL
-from config.security_settings import DEFAULT_PROFILE, Profile
+from config.profile_settings import DEFAULT_PROFILE, Profile
 from hub.catalog.profiles.search_modes import SearchModes
 from hub.catalog.view_names import PROFILE_MARK, View, profile_view
 

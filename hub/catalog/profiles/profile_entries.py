@@ -15,12 +15,13 @@ from typing import Final
 from msgspec import structs
 
 from config.name_globs import EachGlob, MetGlobs, NameChoice, may_choose
-from config.security_settings import Profile, ResolvedOverride, ToolOverride
+from config.profile_settings import Profile, ResolvedOverride, ToolOverride
+from config.server_names import RESERVED
 from hub.catalog.profiles.fixed_arguments import CannotFix, FixedArguments, misfits, without
 from hub.catalog.sign_in_tool import SIGN_IN, SignInTool
 from hub.catalog.time_slices import STEP, Steps, finish, map_in_steps
 from hub.catalog.token_cost import tool_bytes
-from hub.catalog.upstream_entries import NOTHING, Route, UpstreamEntries, VisibleEntry
+from hub.catalog.upstream_entries import NOTHING, Route, UpstreamEntries, VisibleEntry, without_output
 from hub.catalog.view_names import home_of
 from hub.catalog.visible_names import join_some, quote_some
 from hub.wire.jsonrpc import peek_object, raw
@@ -45,6 +46,11 @@ class ProfileRules:
     def shows_server(self, running: str) -> bool:
         """True if the server that runs as `running` is shown; of a project's server its own name counts."""
         return not self._servers or home_of(running)[0] in self._servers
+
+    def shows_pipeline(self, name: str) -> bool:
+        """True if a pipeline is shown: it goes by `servers`, where it is the hub's, and by what `tools` takes away."""
+        away = [glob for glob in self.profile.tools if glob.startswith("!")]
+        return self.shows_server(RESERVED) and (not away or name in NameChoice(away))
 
     def shows_tool(self, names: Collection[str]) -> bool:
         """True if a tool is shown that is known by `names`: what any of them is taken away by holds for the tool."""
@@ -117,7 +123,17 @@ class ChosenEntries(UpstreamEntries):
 
     def route_of(self, kind: Kind, original: str) -> Route:
         """The route to one entry, with the arguments that the profile fixes."""
-        return Route(self.name, original, fixed=self.choice.fixed.get(original) if kind is Kind.TOOL else None)
+        if kind is not Kind.TOOL:
+            return Route(self.name, original)
+        argument, chosen = self.source.accounts.get(original), self.choice.account
+        if argument is not None and chosen:
+            argument = argument.decide(f"profile {self.profile.name}")
+        return Route(self.name, original, fixed=self.choice.fixed.get(original), account=argument)
+
+    @property
+    def account(self) -> str:
+        """The account that the profile chooses, or whoever did before."""
+        return self.choice.account or self.source.account
 
     def shows_tool(self, tool: str) -> bool:
         """True if the profile shows the tool, or would if it were listed now."""
@@ -172,7 +188,7 @@ def choose_part(
         return known
     others = {} if common is source else {each.original: each.visible for each in common.askable(Kind.TOOL)}
     meant = {own: tuple({source.with_prefix(new), common.with_prefix(new)}) for own, new in source.rule.rename}
-    choice = ToolChoice(rules)
+    choice = ToolChoice(rules, source)
 
     def take(tool: VisibleEntry) -> None:
         names = dict.fromkeys((tool.visible, others.get(tool.original, tool.visible)))
@@ -187,8 +203,12 @@ def choose_part(
 class ToolChoice:
     """The choice that a profile makes of the tools of one upstream, before renaming."""
 
-    def __init__(self, rules: ProfileRules) -> None:
+    def __init__(self, rules: ProfileRules, source: UpstreamEntries) -> None:
         self._rules = rules
+        account = rules.profile.accounts.get(home_of(source.name)[0], "")
+        self.account = account if account in source.rule.accounts else ""
+        """The one of several accounts that serves; "": the profile does not say."""
+        self._with_choice = source.accounts if self.account and not source.account else {}
         self._meets = MetGlobs(rules.entries)
         self.tools: list[VisibleEntry] = []
         self.wanted: dict[str, str] = {}
@@ -235,6 +255,10 @@ class ToolChoice:
             self._meets.look_at(name)
         if not rules.shows_tool(names):
             return
+        if (argument := self._with_choice.get(tool.original)) is not None:
+            fields = {name: each for name, each in tool.fields.items() if name != _SCHEMA}
+            fields |= {} if argument.schema is None else {_SCHEMA: argument.schema}
+            tool = structs.replace(tool, fields=fields)
         override = rules.override(names)
         if override is not UNCHANGED:
             fields = dict(tool.fields)
@@ -254,6 +278,8 @@ class ToolChoice:
                 if wrong := [*misfits(schema, override.fix)]:
                     self._misfits.append(f"{tool.visible[:60]!r} ({join_some(wrong, MAX_TOLD)})")
             tool = structs.replace(tool, fields=fields)
+        if rules.profile.large_results_bytes and "outputSchema" in tool.fields:
+            tool = structs.replace(tool, fields=without_output(tool.fields))
         if rules.is_always(names):
             self.always.append(tool.visible)
             meta = {**peek_object(tool.fields.get("_meta")), "anthropic/alwaysLoad": True}

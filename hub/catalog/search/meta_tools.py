@@ -24,9 +24,10 @@ from hub.catalog.upstream_entries import VisibleEntry
 from hub.wire import byte_checks
 from hub.wire.byte_checks import READ_ERRORS
 from hub.wire.jsonrpc import encode, peek_array, peek_object, peek_str, raw, read_object
-from hub.wire.mcp import HUB_TOOLS, Kind, ListEntry
+from hub.wire.mcp import HUB_TOOLS, Kind
 from hub.wire.results_for_hosts import entry_for_host
 from hub.wire.total_item_limit import TooManyItems, refuse_too_many_items
+from hub.wire.upstream_snapshot import ListEntry
 
 FIND_TOOLS: Final = HUB_TOOLS + "find_tools"
 CALL_TOOL: Final = HUB_TOOLS + "call_tool"

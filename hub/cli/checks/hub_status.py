@@ -7,7 +7,7 @@ from typing import Final
 from config.hosts.hub_entries import url_of
 from config.hosts.removal_choice import SIGN_IN
 from config.loading.checks.addresses import split_listen
-from config.security_settings import DEFAULT_PROFILE
+from config.profile_settings import DEFAULT_PROFILE
 from hub.cli.checks.findings import Finding, join_few
 from hub.cli.checks.machine_state import MachineState
 from hub.cli.render.costs import over_limit, remedy_of

@@ -25,7 +25,7 @@ from hub.cli.checks.machine_state import own_token
 from hub.cli.context import UsageError, now
 from hub.downstream.access.claims import TokenVerdict, lacking
 from hub.downstream.access.hub_urls import resource_of
-from hub.downstream.access.read_jwt import Unfit, read_jwt
+from hub.downstream.access.read_unverified_jwt import Unfit, read_jwt
 from hub.downstream.access.resource_metadata import MCP_PATH, ResourceMetadata
 from hub.downstream.access.token_files import PREFIX
 from hub.downstream.access.token_lookup import Named, NamedTokens

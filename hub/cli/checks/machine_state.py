@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from msgspec import Struct, structs
 
+from config.diagnostics import ConfigError, EditError
 from config.editing.text.change import EditRefused
-from config.errors import ConfigError, EditError
 from config.hosts.host_servers import Server, survey
 from config.hosts.hub_entries import Record, Records, hub_entry
 from config.hosts.install import text_at

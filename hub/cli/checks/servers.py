@@ -16,12 +16,12 @@ from typing import Final, Literal
 from urllib.parse import urlsplit
 
 from config import base_directories
-from config.errors import Problem, dot_keys
+from config.diagnostics import Problem, dot_keys
 from config.hosts.host_servers import identities
 from config.hosts.unwrap_proxies import bare, package_of, python_tool
 from config.loading.document import parse
-from config.references import NUL
 from config.safe_reading import fetch
+from config.secret_references import NUL
 from config.secrets.detection import secrets_in
 from config.settings import HubConfig, words_of_flow
 from hub.cli.checks.findings import Finding, Restrict, WriteCommand, join_few, readable_by_others
@@ -216,10 +216,10 @@ def addresses(examined: MachineState) -> Iterator[Finding]:
 def _try(url: str, reason: Future[str]) -> None:
     """Connect; the reason why that fails, or ""."""
     parts = urlsplit(url)
-    port = parts.port or (443 if parts.scheme == "https" else 80)
+    port = parts.port or (443 if parts.scheme in ("https", "wss") else 80)
     try:
         with socket.create_connection((parts.hostname or "", port), CONNECT_S) as connection:
-            if parts.scheme == "https":
+            if parts.scheme in ("https", "wss"):
                 ssl.create_default_context().wrap_socket(connection, server_hostname=parts.hostname).close()
         reason.set_result("")
     except TimeoutError:

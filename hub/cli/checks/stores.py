@@ -13,7 +13,7 @@ import trio
 
 from cache.redis.url import address_of, require_client
 from config import base_directories
-from config.errors import ConfigError
+from config.diagnostics import ConfigError
 from config.loading.variables import MAX_FILE_BYTES
 from config.safe_reading import read_plain, read_private
 from config.settings import CacheConfig, HubConfig

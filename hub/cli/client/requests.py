@@ -12,9 +12,9 @@ from typing import Any, Final
 from config.loading.checks.profiles import OWN_LABEL
 from hub.cli.client.answers import completion, prompt, prompts, result, titles
 from hub.cli.client.arguments import build_arguments, depends_on_schema, split
-from hub.cli.client.await_server import anyone, once_connected, owns, why_away
 from hub.cli.client.connection import CallRefused, HubSession, for_people, session
 from hub.cli.client.person_at_terminal import may_call_again, request_of
+from hub.cli.client.retry_while_servers_start import anyone, once_connected, owns, why_away
 from hub.cli.context import EX_FAILED, Context, Output, UsageError, as_json, ask_hub, nearest
 from hub.cli.profiles.session_in_profile import profile_that_renames, say_refused_file, session_as, why_refused
 from hub.cli.render.blocks import Table

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Final
 
-from config.errors import ConfigError
+from config.diagnostics import ConfigError
 from config.hosts.secret_literals import NewSecrets, refer_to_store, spots_of
 from config.secrets.store import SecretStore
 from config.server_names import id_of_url

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Final
 
 from config.atomic_writes import lock_edits
-from config.editing.draft import Draft
+from config.editing.draft_across_files import Draft
 from config.hosts.secret_literals import NewSecrets
 from config.hub_paths import state_dir
 from config.secrets.detection import secrets_in

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Literal, TextIO
 
-from config.editing.draft import Draft
-from config.errors import ConfigError, EditError, Problem
+from config.diagnostics import ConfigError, EditError, Problem
+from config.editing.draft_across_files import Draft
 from config.loading.document import parse
 from config.safe_reading import MAX_OWN_BYTES, read_plain
 from hub.cli.configuration.change_servers import MEMBERS

@@ -12,9 +12,9 @@ import msgspec
 from msgspec import Struct, structs
 
 from config.atomic_writes import lock_edits, read_file, replace_file
+from config.diagnostics import EditError
 from config.environment.hubd_env import NotReadable, in_block, outside, with_block
 from config.environment.variables_to_record import recording, why_not_unasked
-from config.errors import EditError
 from config.hub_paths import backup_dir, config_file, state_dir
 from config.loading.assemble import load_or_defaults
 from config.loading.gather import OWN_VARIABLES

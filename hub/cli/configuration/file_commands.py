@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from msgspec import structs
 
-from config.errors import ConfigError, Diagnostic
+from config.diagnostics import ConfigError, Diagnostic
 from config.hosts.known_hosts import find_mistyped
 from config.hosts.servers_in_hub import starts_beside_hub
 from config.hub_paths import trust_path

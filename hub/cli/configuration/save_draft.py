@@ -7,12 +7,12 @@ from os import EX_CONFIG
 from pathlib import Path
 from typing import Any
 
-from config.editing.draft import UNUSABLE, Draft, FileChange
-from config.errors import ConfigError, Diagnostic
+from config.diagnostics import ConfigError, Diagnostic
+from config.editing.draft_across_files import UNUSABLE, Draft, FileChange
 from config.hub_paths import backup_dir
+from hub.cli.await_server_starts import ServerOutcome, say_outcomes, watch
 from hub.cli.context import Output, client, now
 from hub.cli.hosts.change_host_files import configuration_diff
-from hub.cli.server_watch import ServerOutcome, say_outcomes, watch
 from hub.control.answers import ConfigStatus
 from hub.control.client_errors import HubNotRunning
 from hub.control.methods import RELOAD, STATUS

@@ -13,9 +13,9 @@ from typing import Any
 from msgspec import Struct
 
 from config.atomic_writes import lock_edits
+from config.diagnostics import EditError
 from config.editing.text import serverfile
 from config.editing.text.change import EditRefused
-from config.errors import EditError
 from config.hosts.host_file_records import HadBefore
 from config.hosts.import_files import Write, carry_out
 from config.hosts.import_plan import Import

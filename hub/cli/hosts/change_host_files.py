@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from config.atomic_writes import lock_edits
+from config.diagnostics import EditError, Problem
 from config.editing.text import serverfile
-from config.errors import EditError, Problem
 from config.hosts.hub_entries import KEY, Records
 from config.hosts.install import Plan, carry_out
 from config.hosts.known_hosts import KnownHost, Machine, Place

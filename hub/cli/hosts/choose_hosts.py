@@ -15,7 +15,7 @@ from typing import Final
 
 from config import hub_paths
 from config.atomic_writes import lock_edits, open_lock, remove_drafts_of
-from config.errors import EditError
+from config.diagnostics import EditError
 from config.hosts import known_hosts
 from config.hosts.known_hosts import every_user_file, project_places, user_places
 from config.hosts.servers_in_hub import import_directory

@@ -12,9 +12,9 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
+from config.diagnostics import EditError
 from config.editing.text import serverfile
 from config.editing.text.change import EditRefused
-from config.errors import EditError
 from config.hosts.host_servers import Identity, folders, survey
 from config.hosts.hub_entries import KEY, http_entry, stdio_entry, variables_to_carry
 from config.hosts.install import text_at

@@ -10,8 +10,8 @@ from typing import Any, Final
 from msgspec import structs
 
 from config.atomic_writes import read_file
+from config.diagnostics import EditError
 from config.editing.text.change import EditRefused
-from config.errors import EditError
 from config.hosts import import_files, servers_in_hub
 from config.hosts.host_servers import Server, Skipped
 from config.hosts.import_plan import Import, Secrets

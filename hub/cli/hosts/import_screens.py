@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
+from config.diagnostics import EditError
 from config.editing.text.change import EditRefused
-from config.errors import EditError
 from config.hosts.host_servers import Identity, Server, Skipped, folders, survey
 from config.hosts.import_plan import Import, say_disabled
 from config.hosts.install import text_at
@@ -22,12 +22,12 @@ from config.hosts.servers_in_hub import names_in_project
 from config.secrets.detection import secrets_in
 from config.secrets.masks import mask_secrets
 from config.settings import HubConfig
+from hub.cli.await_server_starts import ServerOutcome
 from hub.cli.context import Context, Output, UsageError, ask, nearest
 from hub.cli.hosts.change_host_files import below_home
 from hub.cli.hosts.choose_hosts import choose_hosts
 from hub.cli.render.blocks import Table
 from hub.cli.render.words import join_names
-from hub.cli.server_watch import ServerOutcome
 from hub.wire.printable import printable
 
 

@@ -6,9 +6,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
+from config.diagnostics import ConfigError, EditError
 from config.editing.text.change import EditRefused
 from config.editing.text.serverfile import entries
-from config.errors import ConfigError, EditError
 from config.hosts.hub_entries import KEY, Records, our_entries
 from config.hosts.install import Plan, own_program, plan_entries, plan_restore, plan_uninstall, text_at
 from config.hosts.known_hosts import Place, all_hosts, is_found, project_places, user_places

@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
+from config.diagnostics import ConfigError, EditError
 from config.editing.text import serverfile
 from config.editing.text.change import EditRefused
-from config.errors import ConfigError, EditError
 from config.hosts.host_servers import Identity, Server, Skipped, identities, survey
 from config.hosts.hub_entries import Records, our_entries
 from config.hosts.install import text_at
@@ -24,10 +24,10 @@ from config.hosts.servers_in_hub import import_directory, names_by_identity
 from config.hub_paths import originals_path
 from config.loading.assemble import load_all
 from config.settings import HubConfig
+from hub.cli.await_server_starts import ServerOutcome, watch
 from hub.cli.background_hub import start_hub
 from hub.cli.context import Output, UsageError, client
 from hub.cli.render.words import last_words
-from hub.cli.server_watch import ServerOutcome, watch
 from hub.control.answers import Status, UpstreamRow
 from hub.control.client_errors import ControlFailed, HubNotRunning
 from hub.control.methods import RELOAD, STATUS

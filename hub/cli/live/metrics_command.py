@@ -18,7 +18,7 @@ def add_commands(commands: Any) -> None:
 
 def _metrics(options: Context, output: Output) -> None:
     if options.rules:
-        from hub.telemetry.limits import alert_rules  # not above: few ask
+        from hub.telemetry.alert_rules import alert_rules  # not above: few ask
 
         text = alert_rules()
     else:

@@ -1,5 +1,6 @@
 """`hubd profiles`: what each profile shows. `hubd profile suggest HOST`: a profile for a host, to paste or to write.
-`hubd profile remove NAME`. The tables of profiles, the same for programs, and comments of a suggestion are pure."""
+`hubd profile remove NAME`. (`hubd profile entry` is in `entry_command`.) The tables of profiles, the same for programs,
+and comments of a suggestion are pure."""
 
 import os
 from collections import Counter
@@ -8,17 +9,20 @@ from textwrap import wrap
 from typing import Any, Final, NoReturn
 
 from config.atomic_writes import lock_edits
-from config.editing.draft import Draft
+from config.editing.draft_across_files import Draft
 from config.editing.text import toml
 from config.hosts.known_hosts import all_hosts, hosts_that_list_once
 from config.hub_paths import state_dir
-from config.security_settings import DEFAULT_PROFILE, Profile
+from config.profile_settings import DEFAULT_PROFILE, Profile
 from hub.catalog.visible_names import join_some
 from hub.cli.configuration.save_draft import refuse_unusable, reload_hub, save, show
 from hub.cli.context import Context, Output, UsageError, nearest
 from hub.cli.parser import Parser, add, add_config, on_main_file
-from hub.cli.profiles.evidence import Limits, gather_evidence, had_before, suggest
+from hub.cli.profiles.entry_command import MEMBERS as ENTRY_MEMBERS
+from hub.cli.profiles.entry_command import print_entry
 from hub.cli.profiles.list_for_editor import extent
+from hub.cli.profiles.profile_evidence import gather_evidence, had_before
+from hub.cli.profiles.suggest_profile import Limits, suggest
 from hub.cli.profiles.tool_globs import choice_of
 from hub.cli.profiles.who_is_shown_profile import HostWays, say_arrivals, ways_in
 from hub.cli.profiles.write_profile import leave_unchanged, may_change, new_settings, status_now, write
@@ -57,15 +61,20 @@ def add_commands(commands: Any) -> None:
     suggest.add_flag("--yes", "do not ask whether to change a profile that is there")
     text = "remove a profile; its hosts are shown what hosts without one are shown"
     removed = add(actions, "remove", on_main_file(_remove), text, json=_REMOVED, aliases=("rm",))
+    text = "print the entry with which a host gives a profile to one of its subagents"
+    entry = add(actions, "entry", print_entry, text, json=ENTRY_MEMBERS)
     also = add(actions, "ls", _profiles, "what each profile shows, as `hubd profiles`", json=_LISTED, aliases=("list",))
+    entry.add_value("name", "NAME", "the profile, as `hubd profiles` shows it")
+    entry.add_value("host", "HOST", "claude-code, codex or copilot")
     removed.add_value("name", "NAME", "its name, as `hubd profiles` shows it")
     removed.add_flag("--dry-run", "show what would be changed, and change nothing")
-    for each in (listed, also, suggest, removed):
+    for each in (listed, also, suggest, removed, entry):
         add_config(each)
 
 
 def _usage(parser: Parser) -> NoReturn:
-    text = "say what to do: hubd profile suggest HOST, or hubd profile remove NAME; `hubd profiles` lists them"
+    text = "say what to do: hubd profile suggest HOST, hubd profile entry NAME HOST, or hubd profile remove NAME"
+    text += "; `hubd profiles` lists them"
     raise UsageError(text, parser.format_usage())
 
 

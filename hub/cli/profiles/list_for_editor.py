@@ -12,9 +12,9 @@ from typing import Final
 
 from msgspec import Struct
 
+from config.profile_settings import DEFAULT_PROFILE
 from config.registry.server_json import one_line
-from config.security_settings import DEFAULT_PROFILE
-from hub.cli.client.await_server import STATES
+from hub.cli.client.retry_while_servers_start import STATES
 from hub.cli.context import nearest
 from hub.cli.profiles.tool_globs import Away, can_be_named
 from hub.cli.render.words import about

@@ -9,12 +9,13 @@ from typing import Final
 from config.hub_paths import config_file
 from config.loading.checks.profiles import OWN_LABEL, PROFILE_NAME, PROFILE_NAME_RULE
 from config.name_globs import ALL
-from config.security_settings import DEFAULT_PROFILE
+from config.profile_settings import DEFAULT_PROFILE
 from hub.cli.configuration.edit_command import copy_to_edit, edit_again, edit_text, editor_command
 from hub.cli.context import CommandFailed, Context, Output, UsageError, agreed, ask_hub
-from hub.cli.profiles.evidence import Evidence, gather_evidence, had_before, suggest
 from hub.cli.profiles.list_for_editor import LINE_CHARS, ListToPick, Picked, describe, state_of
 from hub.cli.profiles.pick_on_terminal import Chooser, Row, choose
+from hub.cli.profiles.profile_evidence import Evidence, gather_evidence, had_before
+from hub.cli.profiles.suggest_profile import suggest
 from hub.cli.profiles.tool_globs import Choice, can_be_named, choice_of, tools_of_choice
 from hub.cli.profiles.write_profile import leave_unchanged, new_settings, write
 from hub.cli.render.words import about

@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 
-from config.errors import ConfigError
+from config.diagnostics import ConfigError
 from config.hosts.known_hosts import all_hosts
-from config.security_settings import DEFAULT_PROFILE, Profile
-from hub.cli.client.await_server import config_of_hub
+from config.profile_settings import DEFAULT_PROFILE, Profile
 from hub.cli.client.connection import CallRefused, HubSession, session
+from hub.cli.client.retry_while_servers_start import config_of_hub
 from hub.cli.context import Context, Output, ask_hub, nearest
 from hub.cli.profiles.write_profile import status_now
 from hub.control.client_errors import ControlFailed

@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from config.errors import ConfigError
+from config.diagnostics import ConfigError
 from config.name_globs import ALL, MAX_CHARS, MAX_GLOBS, MAX_WILD, NameChoice, may_choose
-from config.security_settings import Profile
+from config.profile_settings import Profile
 from hub.catalog.visible_names import join_some
 from hub.cli.context import Context
 from hub.cli.render.words import group

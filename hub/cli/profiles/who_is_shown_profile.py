@@ -12,17 +12,18 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct, structs
 
+from config.diagnostics import ConfigError, EditError
 from config.editing.text import serverfile
 from config.editing.text.change import EditRefused
-from config.errors import ConfigError, EditError
 from config.hosts.hub_entries import our_entries, url_of
 from config.hosts.install import text_at
 from config.hosts.known_hosts import KnownHost, all_hosts, every_user_file
 from config.hub_paths import tokens_path
 from config.loading.checks.profiles import OWN_LABEL
-from config.loading.host_files import command_of
+from config.loading.translate_host_file import command_of
+from config.profile_settings import DEFAULT_PROFILE
 from config.secrets.private_state_files import StateUnreadable
-from config.security_settings import DEFAULT_PROFILE, AccessToken
+from config.security_settings import AccessToken
 from hub.catalog.view_names import PROFILE_MARK
 from hub.cli.context import Context
 from hub.cli.render.costs import find_known

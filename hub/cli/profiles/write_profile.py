@@ -5,12 +5,12 @@ from collections.abc import Collection, Mapping, Sequence
 from os import EX_CONFIG
 from typing import Any
 
-from config.editing.draft import Draft
+from config.editing.draft_across_files import Draft
 from config.editing.text import toml
-from config.security_settings import Profile
+from config.profile_settings import Profile
 from hub.cli.configuration.save_draft import reload_hub, save, say_problems
 from hub.cli.context import Context, Output, UsageError, agreed, ask_hub
-from hub.cli.profiles.evidence import Evidence
+from hub.cli.profiles.profile_evidence import Evidence
 from hub.cli.profiles.tool_globs import Choice, with_unknown
 from hub.cli.profiles.who_is_shown_profile import say_arrivals
 from hub.cli.render.words import about

@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 
 from config.hosts.secret_literals import NewSecrets
 from config.registry.entry_of_answers import Answers, about, check_answer, default_of, entry, missing
+from config.registry.places_to_fill import Asked, NotRunnable, Piece, Slot, all_asked
 from config.registry.server_json import RegistrySource, id_of, source_of, split
-from config.registry.slots import Asked, NotRunnable, Piece, Slot, all_asked
 from config.registry.ways_to_run import Way
 from config.secrets.store import SecretStore
 from hub.cli.configuration.change_servers import add_server

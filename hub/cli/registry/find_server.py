@@ -12,20 +12,20 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from config.errors import ConfigError, EditError
+from config.diagnostics import ConfigError, EditError
 from config.loading.assemble import Loaded
 from config.loading.checks.registries import flaw_of_registry
 from config.loading.variables import Unresolved, Variables
-from config.references import fill_references, references_in
 from config.registry.entry_of_answers import words_without_answers
 from config.registry.server_json import LATEST, Listed, one_line
 from config.registry.ways_to_run import Way, ways_of
+from config.secret_references import fill_references, references_in
 from config.settings import in_order
 from hub.cli.context import Context, UsageError, ask
 from hub.cli.registry.client import Registry, RegistryFailed, run_all
 from hub.cli.render.terminal import Screen
 from hub.wire.printable import printable
-from upstreams.reference_values import Unresolvable, read_references
+from upstreams.read_secret_references import Unresolvable, read_references
 
 
 class Known:
@@ -55,7 +55,7 @@ class Known:
     def _text(self, setting: str, text: str) -> str:
         try:
             expanded = self._variables.expand_for_server(text)
-            return fill_references(expanded, read_references(references_in(expanded), self._variables.environ))
+            return fill_references(expanded, read_references(references_in(expanded), environ=self._variables.environ))
         except (Unresolved, Unresolvable) as error:
             raise ConfigError(f"{setting}: {error}") from None
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from msgspec import Struct, to_builtins
 
-from config.errors import ConfigError
+from config.diagnostics import ConfigError
 from config.registry.server_json import Listed, RegistrySource, is_older, one_line, source_of
 from config.registry.ways_to_run import kinds_of
 from hub.cli.context import Context, Output, UsageError

@@ -7,11 +7,11 @@ from difflib import SequenceMatcher
 from typing import Any
 from urllib.parse import urlsplit
 
-from config.editing.draft import Draft
+from config.editing.draft_across_files import Draft
 from config.hosts.secret_literals import NewSecrets
 from config.registry.entry_of_answers import Answers, answers_in, check_answer
+from config.registry.places_to_fill import Asked, Piece, all_asked
 from config.registry.server_json import LATEST, Listed, RegistrySource, is_older, source_of
-from config.registry.slots import Asked, Piece, all_asked
 from config.registry.ways_to_run import ENGINES, Way, ways_of
 from config.secrets.store import SecretStore
 from hub.cli.configuration.change_servers import make_change

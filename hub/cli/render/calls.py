@@ -92,6 +92,8 @@ def one_call(call: CallRow) -> Iterator[Block]:
         ("host", f"{call.host}, account {call.principal}, over {call.transport}"),
         ("server", f"{call.upstream}: {call.method}{whose}"),
         ("began", _precisely(call.at - call.took_s)),
+        ("sent", _describe_wait(call)),
+        *((("first answer", f"after {latency(call.first_answer_s)}"),) if call.first_answer_s is not None else ()),
         ("ended", f"{_precisely(call.at)}, after {latency(call.took_s)}"),
         ("result", result),
         ("arguments", size(call.sent)),
@@ -101,6 +103,12 @@ def one_call(call: CallRow) -> Iterator[Block]:
         rows.append(("cost", money(call.cost)))
     yield Table((), rows, wrap=(1,), indent=2)
     yield from _contents(call)
+
+
+def _describe_wait(call: CallRow) -> str:
+    if call.waited_s is None:
+        return "nothing was sent for it"
+    return f"{_precisely(call.at - call.took_s + call.waited_s)}, after a wait of {latency(call.waited_s)}"
 
 
 def one_running(row: RunningRow) -> Line:

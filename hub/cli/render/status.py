@@ -119,6 +119,8 @@ def _warnings(data: Status) -> list[Block]:
         texts.append(f"records of the audit log that are lost: {data.audit.lost}")
     if data.audit and data.audit.removed:
         texts.append("somebody has removed the audit log, or cut it; see `hubd audit verify`")
+    if data.audit and data.audit.short:
+        texts.append("the audit log is too small: records of the last days were removed; see `keep` of [audit]")
     if data.faults:
         texts.append(f"the hub itself failed {times(data.faults)}; see `hubd logs`")
     return [paint("warning: ", "warning") + text for text in texts]
@@ -178,7 +180,7 @@ def _upstream(upstream: UpstreamRow) -> Sequence[Cell]:
     if upstream.installing_s is not None:
         state += f" {duration(upstream.installing_s)}"
     facts = upstream.transport, upstream.version, upstream.sessions, upstream.mode
-    return paint(upstream.name, "name"), paint(state, style), since, *facts, tools, tokens, *others
+    return paint(upstream.label or upstream.name, "name"), paint(state, style), since, *facts, tools, tokens, *others
 
 
 def _notes(upstream: UpstreamRow) -> list[Line]:

@@ -10,7 +10,7 @@ from typing import Self
 from msgspec import Struct
 
 from config.atomic_writes import lock_edits
-from config.errors import EditError
+from config.diagnostics import EditError
 from config.hosts import import_files
 from config.hosts.hub_entries import KEY, stdio_entry, variables_to_carry
 from config.hosts.import_files import Write
@@ -23,12 +23,12 @@ from config.hosts.secret_literals import NewSecrets
 from config.hub_paths import backup_dir, state_dir
 from config.loading.assemble import load_all
 from config.settings import HubConfig, UpstreamConfig
+from hub.cli.await_server_starts import watch
 from hub.cli.configuration.env_command import Capture, write_capture
 from hub.cli.context import Context, Output, client, now, own_command
 from hub.cli.hosts.carry_out_import import remember_hosts, write_each
 from hub.cli.hosts.change_host_files import as_object, originals_of, write_plan
 from hub.cli.secret_commands import say_kept
-from hub.cli.server_watch import watch
 from hub.cli.setup import start_hub
 from hub.cli.setup.interrupts import Undo, hold_back
 from hub.cli.setup.probe import FAILURES, progress

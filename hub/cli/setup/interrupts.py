@@ -13,7 +13,7 @@ from types import FrameType
 from typing import Final
 
 from config.atomic_writes import read_file, remove_file, replace_file
-from config.errors import EditError
+from config.diagnostics import EditError
 from config.hub_paths import backup_dir
 from hub.cli.context import now
 

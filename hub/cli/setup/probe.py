@@ -26,10 +26,10 @@ from typing import Final
 
 from config.hosts.host_servers import Server
 from config.hosts.import_plan import block
-from config.own_program import daemon_command
+from config.hubd_executable import daemon_command
+from hub.cli.await_server_starts import ServerOutcome, watch
 from hub.cli.context import Output, UsageError
 from hub.cli.render.blocks import Block
-from hub.cli.server_watch import ServerOutcome, watch
 from hub.cli.setup.interrupts import hold_back
 from hub.control.client import ControlClient
 from hub.control.client_errors import HubNotRunning

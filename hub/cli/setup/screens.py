@@ -11,12 +11,12 @@ from config.hosts.known_hosts import Place
 from config.hosts.removal_choice import SIGN_IN, HostRemovals, Served, Stays
 from config.hosts.removed_originals import out_again
 from config.hub_paths import backup_dir
+from hub.cli.await_server_starts import UP
 from hub.cli.configuration.env_command import Capture
 from hub.cli.hosts.change_host_files import below_home, configuration_diff, host_diff, text_diff
 from hub.cli.render.blocks import Block, Cell, Table, paint
 from hub.cli.render.costs import warning_of
 from hub.cli.render.words import about, count_of, group, join_names
-from hub.cli.server_watch import UP
 from hub.cli.setup.carry_out import SetupPlan
 from hub.cli.setup.survey import Survey
 from hub.cli.setup.verdicts import ServerVerdict

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from msgspec import Struct, structs
 
+from config.diagnostics import EditError
 from config.editing.text.change import EditRefused
-from config.errors import EditError
 from config.hosts.host_servers import Server, Skipped
 from config.hosts.hub_entries import Records
 from config.hosts.install import Plan

@@ -8,8 +8,8 @@ from msgspec import Struct, structs
 from config.hosts.host_servers import Server, Skipped
 from config.hosts.import_plan import Import
 from config.hosts.removal_choice import SIGN_IN, Served, Stays, sign_in_of
+from hub.cli.await_server_starts import ServerOutcome
 from hub.cli.hosts.who_runs_servers import reasons
-from hub.cli.server_watch import ServerOutcome
 from hub.control.answers import Status
 
 Did = Literal["works", "in the hub", "sign-in needed", "does not work", "left"]

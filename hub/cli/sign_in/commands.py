@@ -13,12 +13,14 @@ from typing import Any, Final
 from msgspec.structs import asdict
 
 from config.atomic_writes import lock_edits
-from config.editing.draft import Draft
-from config.errors import ConfigError
+from config.diagnostics import ConfigError
+from config.editing.draft_across_files import Draft
 from config.hosts.secret_literals import NewSecrets
 from config.hub_paths import state_dir
 from config.loading.assemble import load_or_defaults
 from config.secrets.store import SecretStore
+from config.server_names import account_id
+from hub.cli.await_server_starts import ServerOutcome, watch
 from hub.cli.background_hub import start_hub
 from hub.cli.configuration.save_draft import reload_hub, save, say_problems
 from hub.cli.context import CommandFailed, Context, Output, UsageError, agreed, ask_hub, client, now
@@ -27,7 +29,6 @@ from hub.cli.keyboard import read_line
 from hub.cli.parser import add
 from hub.cli.render.sign_ins import accounts_blocks
 from hub.cli.secret_commands import say_kept
-from hub.cli.server_watch import ServerOutcome, watch
 from hub.cli.sign_in.conversation import WHO, TokenWanted, Wishes, converse, how_long
 from hub.control.methods import SIGN_IN_FINISH, SIGN_IN_STATUS, SIGN_OUT
 from hub.control.sign_in_messages import SignedOutAccount, SignInOutcome
@@ -68,13 +69,14 @@ def add_commands(commands: Any) -> None:
     """`auth`, `logout`."""
     auth = add(commands, "auth", _auth, json=_MEMBERS)
     auth.usage = (
-        "hubd auth NAME [--no-browser] [--no-wait | --timeout SECONDS] [--reset] [--scope S] [--yes]\n"
+        "hubd auth NAME [--account A] [--no-browser] [--no-wait | --timeout SECONDS] [--reset] [--scope S] [--yes]\n"
         "       hubd auth NAME --finish\n"
         "       hubd auth --status [NAME]\n"
         "       hubd auth --idp"
     )
     auth.epilog = f"{_EPILOG}\n{auth.epilog}"
     auth.add_value("name", "NAME", "the server's name as `hubd status` shows it", nargs="?")
+    auth.add_value("--account", "A", "sign in for this one of its several accounts", default="")
     auth.add_flag("--status", "show where somebody is signed in, and until when")
     auth.add_flag("--idp", "sign in at the company's identity provider, [oauth.idp]")
     auth.add_flag("--no-browser", "open none; print the address that is to be opened")
@@ -87,6 +89,7 @@ def add_commands(commands: Any) -> None:
     logout = add(commands, "logout", _logout, json=_OUT)
     logout.usage = "hubd logout NAME [--forget]\n       hubd logout --all [--forget]"
     logout.add_value("name", "NAME", "the server's name as `hubd status` shows it", nargs="?")
+    logout.add_value("--account", "A", "sign out of this one of its several accounts", default="")
     logout.add_flag("--all", "of all servers")
     logout.add_flag("--forget", "forget, too, that the hub is registered there")
 
@@ -102,7 +105,7 @@ def _auth(options: Context, output: Output) -> None:
     if options.finish:
         return _finish(options)
     wishes = Wishes(
-        name=options.name or "",
+        name=_name_of(options),
         scope=options.scope,
         reset=options.reset,
         yes=options.yes,
@@ -112,9 +115,15 @@ def _auth(options: Context, output: Output) -> None:
     sign_in(wishes, output)
 
 
+def _name_of(options: Context) -> str:
+    """The server, or the account there."""
+    name: str = options.name or ""
+    return account_id(name, options.account) if name and options.account else name
+
+
 def _refuse_contradictions(options: Context) -> None:
     """Raises: UsageError: the options do not belong together."""
-    names = ("no_browser", "no_wait", "timeout", "reset", "scope", "yes")
+    names = ("account", "no_browser", "no_wait", "timeout", "reset", "scope", "yes")
     of_a_sign_in = [f"--{name.replace('_', '-')}" for name in names if getattr(options, name)]
     whole = [f"--{name}" for name in ("status", "idp", "finish") if getattr(options, name)]
     usage = options.parser.format_usage()
@@ -224,15 +233,15 @@ def _status(options: Context) -> None:
 
 
 def _logout(options: Context, output: Output) -> None:
-    if options.all == bool(options.name):
+    if options.all == bool(options.name) or (options.all and options.account):
         raise UsageError("say of which server, or --all", options.parser.format_usage())
     start_hub()
-    accounts = ask_hub(SIGN_OUT, name=options.name, forget=options.forget).accounts
+    accounts = ask_hub(SIGN_OUT, name=_name_of(options) or None, forget=options.forget).accounts
     output.set(accounts=[asdict(each) for each in accounts])
     for each in accounts:
         output.say(_say_signed_out(each))
     if not accounts:
-        output.say(f"nobody is signed in at {options.name}" if options.name else "nobody is signed in anywhere")
+        output.say(f"nobody is signed in at {_name_of(options)}" if options.name else "nobody is signed in anywhere")
 
 
 def _say_signed_out(account: SignedOutAccount) -> str:

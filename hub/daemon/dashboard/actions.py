@@ -13,13 +13,13 @@ from typing import Any, Final
 import trio
 
 from config.atomic_writes import lock_edits
-from config.editing.draft import UNUSABLE, Draft
-from config.errors import ConfigError
+from config.diagnostics import ConfigError
+from config.editing.draft_across_files import UNUSABLE, Draft
 from config.hub_paths import backup_dir, state_dir
 from hub.app import WALL
-from hub.daemon.dashboard.inbox import Inbox
+from hub.daemon.dashboard.dependencies import Parts
+from hub.daemon.dashboard.inbox_items_and_decisions import Inbox
 from hub.daemon.dashboard.messages import Said
-from hub.daemon.dashboard.parts import Parts
 
 Action = Callable[..., Awaitable[Said]]
 ACTIONS: Final = (

@@ -12,11 +12,11 @@ from config.show.effective import ShownSetting, hub_settings, upstreams
 from hub.catalog.token_cost import tokens_of
 from hub.catalog.upstream_entries import UpstreamEntries
 from hub.control.pin_messages import PinnedServer
-from hub.daemon.dashboard.parts import Parts
+from hub.daemon.dashboard.dependencies import Parts
 from hub.link.hub_errors import UpstreamUnavailable
 from hub.routing.tool_usage import RecentUse
 from hub.rules.fingerprints import key_of
-from hub.telemetry.figures import count_failures, percentiles
+from hub.telemetry.describe_calls import count_failures, percentiles
 from hub.wire.mcp import PROMPTS_GET, TOOLS_CALL, Kind
 
 MAX_ENTRIES: Final = 2_000

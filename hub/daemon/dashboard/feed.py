@@ -12,12 +12,12 @@ import trio
 from msgspec import Raw, json
 
 from hub.app import WALL
-from hub.calls.dropped import DROPPED
+from hub.calls.count_dropped_messages import DROPPED
 from hub.control.server import to_json
+from hub.daemon.dashboard.dependencies import Parts
 from hub.daemon.dashboard.guard import HEADERS, refusal
-from hub.daemon.dashboard.inbox import Inbox
+from hub.daemon.dashboard.inbox_items_and_decisions import Inbox
 from hub.daemon.dashboard.overview import list_members
-from hub.daemon.dashboard.parts import Parts
 from hub.daemon.dashboard.tickets import PageKey, PageTickets
 from hub.link.rate_limits import TokenBucket
 from hub.net.request_and_response import HttpResponse

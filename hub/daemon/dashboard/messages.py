@@ -5,6 +5,8 @@ Times are seconds; `at` is wall time. A member that is None is not known.
 
 from msgspec import Struct
 
+from hub.daemon.live.waiting_items import InboxItem
+
 
 class LoginResult(Struct, frozen=True):
     """A page is signed in."""
@@ -26,20 +28,6 @@ class Said(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The address to open next."""
     agree: bool = False
     """A person has to agree to what the text says, and ask again with `yes`."""
-
-
-class InboxItem(Struct, frozen=True, kw_only=True):
-    """One thing that waits for a person."""
-
-    kind: str
-    """`approval`, `pins`, `project`, `sign-in` or `secret`."""
-    id: str
-    text: str
-    server: str = ""
-    host: str = ""
-    age_s: float | None = None
-    left_s: float | None = None
-    """Seconds for which it can be decided."""
 
 
 class InboxList(Struct, frozen=True):

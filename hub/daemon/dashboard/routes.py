@@ -20,17 +20,17 @@ from urllib.parse import parse_qsl
 import trio
 from msgspec import MsgspecError, Raw, Struct, json, structs
 
-from config.errors import ConfigError, EditError
+from config.diagnostics import ConfigError, EditError
 from hub.control.answers import Logs
 from hub.control.methods import LOG_LINES
 from hub.control.server import A_PERSON, asker, convert_params, to_json
 from hub.daemon.dashboard.actions import Actions
+from hub.daemon.dashboard.dependencies import Parts
 from hub.daemon.dashboard.details import Details
 from hub.daemon.dashboard.feed import ALL, Feed
 from hub.daemon.dashboard.guard import API, BAD_REQUEST, HEADERS, LOGIN, DashboardGuard, refusal
-from hub.daemon.dashboard.inbox import Inbox, Moved
+from hub.daemon.dashboard.inbox_items_and_decisions import Inbox, Moved
 from hub.daemon.dashboard.messages import LoginResult
-from hub.daemon.dashboard.parts import Parts
 from hub.daemon.dashboard.tickets import PageTickets
 from hub.daemon.logs.handlers import OWN_NAME
 from hub.link.call_interface import OWNER

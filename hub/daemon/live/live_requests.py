@@ -10,16 +10,20 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
+from config.server_names import server_of
 from hub.app import WALL, Hub
 from hub.control.answers import Status
 from hub.control.call_messages import CallFilter, CallList, CallRow, RunningRow
 from hub.control.methods import CALL_LINES
 from hub.control.overview_messages import Overview
+from hub.daemon.live.waiting_items import find_items
 from hub.link.call_interface import OWNER
-from hub.telemetry.contents import NO_CONTENT
-from hub.telemetry.ended import Ended
-from hub.telemetry.figures import describe_call, describe_running
+from hub.link.sync_primitives import take_turns
+from hub.telemetry.describe_calls import describe_call, describe_running
+from hub.telemetry.operation_record import Ended
+from hub.telemetry.record_call_contents import NO_CONTENT
 from upstreams.journal.journal import Follower
+from upstreams.lifecycle import State
 
 if TYPE_CHECKING:
     from hub.telemetry.overview import Known
@@ -49,10 +53,13 @@ class LiveRequests:
         from hub.telemetry.overview import Counted, make_overview, row_of_server  # not above: most hubs are not watched
 
         counted, rows = Counted(self._recorder, self._hub.servers.configs, perf_counter(), self._known), []
+        await take_turns(counted.gather())
         for upstream in status.upstreams:
             rows.append(row_of_server(upstream, counted))
             await trio.lowlevel.checkpoint()
-        return make_overview(status, rows, counted, WALL() - perf_counter(), principal)
+        left_out = {row.name: row.last_error or "" for row in status.upstreams if row.state == State.UNRESOLVED.value}
+        inbox = sum(1 for _ in find_items(self._hub, left_out))
+        return make_overview(status, rows, counted, WALL() - perf_counter(), principal, inbox)
 
     async def watch(self, every_s: float = EVERY_S) -> AsyncGenerator[Overview, None]:
         """Everything at a glance, again and again."""
@@ -123,6 +130,7 @@ class LiveRequests:
 
 def _runs_for(about: str, host: str) -> Callable[[RunningRow], bool]:
     def wants(row: RunningRow) -> bool:
-        return (not about or about in (row.upstream, row.ref, row.name)) and (not host or host == row.host)
+        names = row.upstream, server_of(row.upstream), row.ref, row.name
+        return (not about or about in names) and (not host or host == row.host)
 
     return wants

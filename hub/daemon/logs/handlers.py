@@ -18,7 +18,7 @@ import trio
 
 from hub.daemon.logs.forms import MaskingFormatter
 from hub.daemon.logs.record_fields import fields_of
-from hub.linux.socket_peers import own_path
+from hub.linux.peer_credentials import own_path
 from hub.shim import start_daemon
 from upstreams.journal.journal import Journal
 

@@ -4,6 +4,7 @@ Labels are names of the configuration and of catalogues, and words of the hub's 
 an upstream has done is told for another hour when it is gone.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -11,11 +12,12 @@ from typing import Any, Final
 import trio
 
 from hub.app import Hub
-from hub.calls.dropped import DROPPED
+from hub.calls.count_dropped_messages import DROPPED
+from hub.daemon.live.waiting_items import KINDS, find_items
 from hub.daemon.loop_stalls import LoopWatchdog
 from hub.daemon.metrics.process import tell_process
 from hub.daemon.reload import Reloader
-from hub.telemetry.metrics import LEAST_OF_SESSIONS_S, Family, Series
+from hub.telemetry.prometheus_text import LEAST_OF_SESSIONS_S, Family, Series
 from hub.telemetry.tally import Histogram
 from hub.wire.mcp import Kind
 from upstreams.lifecycle import State
@@ -32,13 +34,11 @@ TRANSPORT: Final = "network_transport"
 
 @dataclass(eq=False, repr=False)
 class Families:
-    """What is told of a hub, its configuration and its loop. `signs_in`: whether a person has to sign in at an upstream
-    now."""
+    """What is told of a hub, its configuration and its loop."""
 
     _hub: Hub
     _reloader: Reloader
     _watch: LoopWatchdog
-    _signs_in: Callable[[str], bool]
     _gone: dict[str, float] = field(default_factory=dict)
     """The times at which it was noticed that upstreams are gone."""
 
@@ -178,11 +178,5 @@ class Families:
         yield Family("hubd_loop_longest_seconds", "gauge", text, [((), self._watch.longest_lately_s())])
 
     def _inbox(self) -> dict[str, int]:
-        hub, upstreams = self._hub, list(self._hub.supervisor.upstreams)
-        return {
-            "approval": hub.undecided,
-            "pins": sum(map(bool, map(hub.pins.count_changed, upstreams))),
-            "project": 0 if hub.projects is None else hub.projects.count_untrusted(),
-            "sign-in": sum(map(self._signs_in, upstreams)),
-            "secret": len(self._reloader.reasons_left_out()),
-        }
+        items = find_items(self._hub, self._reloader.reasons_left_out())
+        return {**dict.fromkeys(KINDS, 0), **Counter(item.kind for item in items)}

@@ -11,7 +11,7 @@ from hub.link.sync_primitives import DirtyFlag, Promise
 from hub.net.request_and_response import HttpRequest, HttpResponse
 
 if TYPE_CHECKING:
-    from hub.telemetry.metrics import Family
+    from hub.telemetry.prometheus_text import Family
 
 log = logging.getLogger("hubd")
 
@@ -36,13 +36,13 @@ class MetricsPage:
         """Write the text whenever somebody asks, for ever."""
         while True:
             await self._wanted.take()
-            from hub.telemetry.metrics import write  # not above: most hubs are not asked
+            from hub.telemetry.prometheus_text import write  # not above: most hubs are not asked
 
             pieces: list[bytes] = []
             try:
-                for piece in write(self._tell()):
-                    pieces.append(piece)
-                    await trio.sleep(PAUSE_S if len(piece) > LARGE_BYTES else 0)
+                for texts, fresh in write(self._tell()):
+                    pieces += texts
+                    await trio.sleep(PAUSE_S if fresh > LARGE_BYTES else 0)
             except Exception:  # who asks is told so
                 log.exception("the metrics could not be written")
                 pieces.clear()
@@ -58,7 +58,7 @@ class MetricsPage:
     async def handle(self, request: HttpRequest, response: HttpResponse) -> None:
         """Answer `GET /metrics`."""
         if pieces := await self._wait():
-            from hub.telemetry.metrics import CONTENT_TYPE  # not above, as in `run`
+            from hub.telemetry.prometheus_text import CONTENT_TYPE  # not above, as in `run`
 
             response.reply(200, pieces, content_type=CONTENT_TYPE)
         else:

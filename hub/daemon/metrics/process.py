@@ -8,7 +8,7 @@ from typing import Final
 
 from hub.app import WALL
 from hub.linux.processes import PROC, find_stat
-from hub.telemetry.metrics import Family
+from hub.telemetry.prometheus_text import Family
 from hub.wire.mcp import HUBD_VERSION
 
 _SELF: Final = PROC / "self"

@@ -7,7 +7,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from config.security_settings import AccessIssuer
-from hub.downstream.access.read_jwt import Unfit
+from hub.downstream.access.read_unverified_jwt import Unfit
 from hub.link.call_interface import NO_RIGHTS, Identity, Rights
 
 SKEW_S: Final = 60.0

@@ -5,7 +5,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from config.errors import ConfigError
+from config.diagnostics import ConfigError
 from config.settings import HubConfig
 
 LOOPBACK_NAMES: Final = ("localhost", "127.0.0.1", "[::1]")

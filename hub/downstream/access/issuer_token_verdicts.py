@@ -22,7 +22,7 @@ from msgspec import Struct
 
 from config.security_settings import AccessConfig
 from hub.downstream.access.claims import TokenVerdict, lacking
-from hub.downstream.access.read_jwt import Jwt, Unfit, Unsigned, read_jwt
+from hub.downstream.access.read_unverified_jwt import Jwt, Unfit, Unsigned, read_jwt
 from hub.downstream.access.refusals import NOT_NOW, missing_scopes, sign_in
 from hub.downstream.access.resource_metadata import ResourceMetadata
 from hub.downstream.access.trusted_issuer import CannotAsk, Issuer

@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from config.atomic_writes import lock_edits, replace_private
 from config.base_directories import make_dirs
-from config.errors import ConfigError, EditError
+from config.diagnostics import ConfigError, EditError
 from config.safe_reading import read_private
 from config.secrets.private_state_files import StateFile, StateUnreadable
 from config.settings import TOKEN

@@ -23,7 +23,7 @@ from msgspec import Struct, structs
 from config.loading.checks.addresses import is_loopback
 from config.security_settings import AccessIssuer
 from hub.downstream.access.claims import TokenVerdict, verdict_of
-from hub.downstream.access.read_jwt import Jwt, Unfit, Unsigned
+from hub.downstream.access.read_unverified_jwt import Jwt, Unfit, Unsigned
 from upstreams.fetch.terms_and_answers import Allowed, FetchFailed
 
 if TYPE_CHECKING:

@@ -34,10 +34,10 @@ from hub.downstream.taskless_request import TasklessRequest
 from hub.link.call_interface import Caller, Identity
 from hub.link.fault_isolation import keep_going
 from hub.link.hub_errors import Overloaded
-from hub.net.http_server import HttpRequest, HttpResponse
+from hub.net.look_after_connections import HttpRequest, HttpResponse
 from hub.net.request_and_response import EarlyReply
 from hub.routing.router import Router
-from hub.wire.declarations import program_name
+from hub.wire.capabilities import program_name
 from hub.wire.errors_for_hosts import ScopesNeeded
 from hub.wire.jsonrpc import Message, Notification, RemoteProtocolError, Reply, Request, is_batch, response_pieces
 from hub.wire.mcp import INITIALIZE, INVALID_PARAMS, LEGACY_VERSIONS, LISTEN, MODERN_VERSIONS, PING, VERSION_KEY

@@ -16,7 +16,7 @@ import trio
 from msgspec import Struct
 
 from hub.link.memory_budget import Account
-from hub.net.http_server import HttpResponse
+from hub.net.look_after_connections import HttpResponse
 from hub.wire.http.sse import encode_event
 
 RING_EVENTS: Final = 256

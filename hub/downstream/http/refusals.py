@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from hub.net.http_server import HttpResponse
+from hub.net.look_after_connections import HttpResponse
 from hub.wire import jsonrpc, mcp
 from hub.wire.jsonrpc import Failure, RequestId
 

@@ -13,7 +13,7 @@ from hub.calls.host_exchange import Send
 from hub.downstream.http.event_stream import CONGESTED_STREAM_BYTES, EventStream
 from hub.downstream.http.session import HttpSession
 from hub.downstream.http.slow_answers import SlowAnswers
-from hub.net.http_server import HttpResponse
+from hub.net.look_after_connections import HttpResponse
 from hub.wire.http.sse import encode_event
 from hub.wire.jsonrpc import Failure, Reply, RequestId, Wire, join, response_pieces
 from hub.wire.mcp import METHOD_NOT_FOUND, MODERN_ERRORS

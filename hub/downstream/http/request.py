@@ -21,7 +21,7 @@ from hub.downstream.stateless_host import StatelessHost
 from hub.downstream.taskless_request import Finish, TasklessRequest
 from hub.link.call_interface import Identity
 from hub.link.hub_errors import Overloaded
-from hub.net.http_server import HttpRequest, HttpResponse
+from hub.net.look_after_connections import HttpRequest, HttpResponse
 from hub.routing.router import Router
 from hub.wire import jsonrpc, mcp
 from hub.wire.http.mirror_headers import InvalidHeader, check_mirrors

@@ -21,7 +21,7 @@ from hub.downstream.http.event_stream import LISTEN_RETRY_MS, RETRY_MS, EventStr
 from hub.downstream.request_pipeline import serve
 from hub.downstream.stateless_host import StatelessHost
 from hub.link.call_interface import Identity
-from hub.net.http_server import HttpResponse
+from hub.net.look_after_connections import HttpResponse
 from hub.routing.router import Router
 from hub.wire.jsonrpc import Reply, Request, Result, encode_notification, raw
 from hub.wire.mcp import L4, LIST_CHANGED, SUBSCRIBE, UPDATED

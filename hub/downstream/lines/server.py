@@ -1,7 +1,7 @@
 """The unix socket for hosts: accepts connections; `preamble` reads who connects, `connection` serves each host.
 
-The counterpart of `hub.net.http_server` for shims. `hubd connect` and the hub say to each other, in lines that cannot
-be mistaken for JSON-RPC:
+The counterpart of `hub.net.look_after_connections` for shims. `hubd connect` and the hub say to each other, in lines
+that cannot be mistaken for JSON-RPC:
 
     {"hubd":1,"host":"...","upstream":"...",...}    the shim, before the host's own bytes: who connects
     {"hubd":1,"bye":"stopping"}                     the hub is about to stop, and asks for no more requests
@@ -30,8 +30,8 @@ from hub.downstream.host_conversations import Hosts
 from hub.downstream.lines.connection import FLUSH_S, LineHost
 from hub.downstream.lines.preamble import Preamble, read_preamble
 from hub.link.call_interface import OWNER, Identity
+from hub.linux.peer_credentials import peer_pid, peer_uid
 from hub.linux.processes import Process, find_process
-from hub.linux.socket_peers import peer_pid, peer_uid
 from hub.net.acceptor import Acceptor, share_of_descriptors
 from hub.routing.router import Router
 from hub.wire.jsonrpc import Failure, encode_response

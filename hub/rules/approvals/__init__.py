@@ -1,8 +1,8 @@
 """Approvals: how a person says yes to what a rule asks about, before anything of it goes upstream.
 
-Read in this order: `stage` (who is asked, and by what way), `sealed_questions` (the way of modern hosts),
-`approvals` (what is waited for and what was decided, for hosts and commands alike), `requests` (one thing that is
-asked, and the limits of how much), `grants` (what a person has agreed to for longer), `wishes` (what a call is about),
+Read in this order: `stage` (who is asked, and by what way), `sealed_questions` (the way of modern hosts), `approvals`
+(what is waited for and what was decided, for hosts and commands alike), `requests` (one thing that is asked, and the
+limits of how much), `grants` (what a person has agreed to for longer), `approval_subjects` (what a call is about),
 `texts_for_people` (what a person is shown), `question_form` (what may be answered).
 
     host                    asked by                                            meanwhile

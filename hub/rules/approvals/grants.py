@@ -3,19 +3,24 @@
 A grant ends with any change of what it is for: another definition, program or address, or what the rules say that ask.
 It never beats a deny, since it is only looked up where a rule asks. A file that cannot be read grants nothing, and is
 left alone. One that cannot be written, and holds a grant that has ended, is removed, which needs no room: the others
-count until the hub ends then, unless there is room before.
+count until the hub ends then, unless there is room before. Several hubs of one user share the file: each writes what it
+has changed into what it finds, and looks whether another has written before it goes by a lasting grant.
 """
 
+import fcntl
+import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Final, NamedTuple, NoReturn
 
 import trio
 from msgspec import Struct, structs
 
 from config.atomic_writes import remove_private, replace_private
+from config.base_directories import make_dirs
 from config.secrets.private_state_files import StateFile, StateUnreadable
 from hub.link.bounded_dict import BoundedDict
 from hub.link.call_interface import Tenant
@@ -66,6 +71,10 @@ class LastingApproval(Struct, frozen=True, kw_only=True, omit_defaults=True, for
         return is_same and set(wish.says) <= set(self.says)
 
 
+Changes = dict[str, LastingApproval | None]
+"""Lasting grants by their ids; None: it has ended."""
+Mark = tuple[int, int, int] | None
+"""What tells one state of the file from another; None: there is none."""
 GRANTS: Final = StateFile("grants", LastingApproval, if_damaged="approve again what is needed")
 
 
@@ -89,27 +98,25 @@ class Grants:
         self._sessions: BoundedDict[str, tuple[Tenant, LastingApproval]] = BoundedDict(MAX_GRANTS)
         self._found: dict[Subject, str] = {}
         """The ids of lasting grants by what they are for."""
-        self._changes = self._ended = 0
-        """The number of changes of lasting grants, and that of the last one by which a grant ended."""
-        self._saved = self._without = 0
-        """The last change that the file has; and the last one up to which it has no grant that ended."""
+        self._unsaved: Changes = {}
+        self._seen: Mark = None
         self._saving = trio.Lock()
         self._failed = trio.Event()
         """Set when something could not be saved; made anew for each further try."""
         if path is not None:
+            self._seen = _mark_of(path)
             try:
-                for id, grant in GRANTS.read(path).items():
-                    self._always.put(id, grant)
+                self._adopt(GRANTS.read(path))
             except StateUnreadable as error:
                 self.problem = f"lasting approvals do not count: {error}"
                 self._path = None
-        self._index()
 
     def __contains__(self, id: str) -> bool:
         return id in self._always or id in self._sessions
 
     def __iter__(self) -> Iterator[tuple[str, LastingApproval, Tenant | None]]:
         """Ids and grants, those of conversations with whose they are; none that has expired."""
+        self._look()
         now = self.wall()
         always = ((id, grant, None) for id, grant in self._always.items())
         sessions = ((id, grant, tenant) for id, (tenant, grant) in self._sessions.items())
@@ -121,6 +128,7 @@ class Grants:
 
     def covers(self, wish: Wish) -> bool:
         """True if a person has agreed to it. A grant for what has changed since ends."""
+        self._look()
         now, thing, tenant = self.wall(), wish.subject.thing, wish.caller.tenant
         known = [] if (id := self._found.get(thing)) is None else [(id, self._always[id])]
         known += [(id, each) for id, (whose, each) in self._sessions.items() if whose == tenant and each.thing == thing]
@@ -141,19 +149,17 @@ class Grants:
         """Agree to all calls of this thing by its program for so many days."""
         grant = _grant(wish, self.wall() + days * DAY_S)
         if (before := self._found.get(grant.thing)) is not None:
-            del self._always[before]
-        self._always.put(id, grant)
-        self._index()
-        self._changes += 1
+            self._unsaved[before] = None
+        self._unsaved[id] = grant
+        self._adopt(self._always)
 
     def revoke(self, id: str) -> LastingApproval | None:
         """End a grant; None: there is none of this id."""
         if (found := self._sessions.pop(id, None)) is not None:
             return found[1]
-        if (grant := self._always.pop(id, None)) is not None:
-            self._index()
-            self._changes += 1
-            self._ended = self._changes
+        if (grant := self._always.get(id)) is not None:
+            self._unsaved[id] = None
+            self._adopt(self._always)
         return grant
 
     def conversation_over(self, tenant: Tenant) -> None:
@@ -162,25 +168,36 @@ class Grants:
             for id in [id for id, (whose, _) in self._sessions.items() if whose == tenant]:
                 del self._sessions[id]
 
-    def _index(self) -> None:
+    def _adopt(self, entries: Mapping[str, LastingApproval]) -> None:
+        """Take these lasting grants and no others, but for what is not saved yet."""
+        self._always = BoundedDict(MAX_GRANTS)
+        for id, grant in _change(entries, self._unsaved).items():
+            self._always.put(id, grant)
         self._found = {grant.thing: id for id, grant in self._always.items()}
+
+    def _look(self) -> None:
+        """Take over what another hub has written. What cannot be read counts as it was known."""
+        if self._path is not None and (mark := _mark_of(self._path)) != self._seen:
+            self._seen = mark
+            with suppress(StateUnreadable):
+                self._adopt(GRANTS.read(self._path))
 
     @property
     def may_return(self) -> bool:
         """True if the file has a grant that has ended: it would count again after the next start."""
-        return self._path is not None and self._ended > self._without
+        return self._path is not None and None in self._unsaved.values()
 
     async def save(self) -> None:
         """Write what has changed. What cannot be written counts until the hub ends, or `run` has written it; `problem`
         says so."""
         async with self._saving:
             if (write := self._draft()) is not None:
-                self._note_saved(*await trio.to_thread.run_sync(write))
+                self._note_saved(await trio.to_thread.run_sync(write))
 
     def save_now(self) -> None:
         """As `save`. Blocks."""
         if (write := self._draft()) is not None:
-            self._note_saved(*write())
+            self._note_saved(write())
 
     async def run(self) -> NoReturn:
         """Try again, for ever, what could not be saved."""
@@ -190,38 +207,83 @@ class Grants:
             await trio.sleep(RETRY_S)
             await self.save()
 
-    def _draft(self) -> Callable[[], tuple[int, bool, str]] | None:
+    def _draft(self) -> Callable[[], "Saved"] | None:
         """The write of what has changed; None: nothing has."""
-        if self._saved == self._changes or self._path is None:
+        if not self._unsaved or self._path is None:
             return None
-        lasting = {id: each for id, each in self._always.items() if each.lasts_beyond(self.wall())}
-        return partial(_write, self._path, GRANTS.encode(lasting), self._changes, has_ended=self.may_return)
+        return partial(_write, self._path, dict(self._unsaved), dict(self._always.items()), self.wall())
 
-    def _note_saved(self, change: int, is_without: bool, problem: str) -> None:
-        self.problem = problem
-        if is_without:
-            self._without = change
-        if problem:
+    def _note_saved(self, saved: "Saved") -> None:
+        self.problem = saved.problem
+        if saved.problem:
             self._failed.set()
+        if saved.changes is None:
+            return
+        new = {id: it for id, it in self._unsaved.items() if id not in saved.changes or saved.changes[id] is not it}
+        self._unsaved, self._seen = new, saved.mark
+        if saved.problem:  # the file is gone: all are to be written
+            self._unsaved = {**self._always, **new}
         else:
-            self._saved = change
+            self._adopt(saved.entries)
 
 
-def _write(path: Path, data: bytes, change: int, *, has_ended: bool) -> tuple[int, bool, str]:
-    """Replace the file, or remove it if it has a grant that has ended: the change, whether the file has none now, and
-    the reason why it was not replaced, or ""."""
+class Saved(NamedTuple):
+    """The outcome of a write."""
+
+    problem: str
+    """The reason why the file was not replaced; ""."""
+    changes: Changes | None = None
+    """What it has now; None: it was neither replaced nor removed."""
+    entries: Mapping[str, LastingApproval] = {}
+    mark: Mark = None
+
+
+def _write(path: Path, changes: Changes, known: Mapping[str, LastingApproval], now: float) -> Saved:
+    """Change the file, or remove it if that fails and it has a grant that has ended. One that cannot be read is
+    replaced by what is known."""
+    has_ended = None in changes.values()
     try:
-        replace_private(path, data, sync_name=has_ended)
+        with _keep_others_out(path.parent):
+            with suppress(StateUnreadable):
+                known = GRANTS.read(path)
+            entries = [each for each in _change(known, changes).items() if each[1].lasts_beyond(now)]
+            entries = entries[-MAX_GRANTS:]
+            replace_private(path, GRANTS.encode(dict(entries)), sync_name=has_ended)
+            return Saved("", changes, dict(entries), _mark_of(path))
     except OSError as error:
         problem = f"approvals are not saved: {error}"
-        if has_ended:
-            try:
-                remove_private(path)
-            except OSError:
-                return change, False, f"{problem}; after the next start those count again that were taken back"
-            problem += "; all of them end with the hub"
-        return change, True, problem
-    return change, True, ""
+        if not has_ended:
+            return Saved(problem)
+        try:
+            remove_private(path)
+        except OSError:
+            return Saved(f"{problem}; after the next start those count again that were taken back")
+        return Saved(f"{problem}; all of them end with the hub", changes)
+
+
+def _change(entries: Mapping[str, LastingApproval], changes: Changes) -> dict[str, LastingApproval]:
+    return {id: grant for id, grant in {**entries, **changes}.items() if grant is not None}
+
+
+@contextmanager
+def _keep_others_out(directory: Path) -> Iterator[None]:
+    """Keep other hubs from writing the file of this directory meanwhile. Raises OSError."""
+    make_dirs(str(directory))
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        with suppress(OSError):  # the file system has no locks
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _mark_of(path: Path) -> Mark:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size
 
 
 def _grant(wish: Wish, expires: float | None) -> LastingApproval:

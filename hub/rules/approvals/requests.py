@@ -18,7 +18,7 @@ from typing import Final
 
 from msgspec import Raw, Struct
 
-from hub.bridge.request_state import NO_ROUND, FirstRound
+from hub.bridge.sealed_request_state import NO_ROUND, FirstRound
 from hub.calls.chain import Target
 from hub.catalog.view_names import View
 from hub.link.bounded_dict import BoundedDict

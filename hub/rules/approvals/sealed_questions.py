@@ -13,7 +13,7 @@ import trio
 from msgspec import structs
 
 from hub.bridge.era_bridge import RELAY
-from hub.bridge.request_state import (
+from hub.bridge.sealed_request_state import (
     ASK,
     BadState,
     RequestState,
@@ -23,7 +23,7 @@ from hub.bridge.request_state import (
     input_required,
     state_of,
 )
-from hub.bridge.request_state import ELSEWHERE as AT_ANOTHER_HUB
+from hub.bridge.sealed_request_state import ELSEWHERE as AT_ANOTHER_HUB
 from hub.bridge.url_elicitation import AGAIN
 from hub.calls.chain import Intent
 from hub.link.bounded_dict import BoundedDict

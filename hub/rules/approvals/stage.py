@@ -23,18 +23,18 @@ from msgspec import structs
 from config.loading.checks.profiles import OWN_LABEL
 from config.settings import HubConfig
 from hub.bridge.input_rounds import MAX_ROUNDS
-from hub.bridge.request_state import NO_ROUND, BadState, RequestStates
+from hub.bridge.sealed_request_state import NO_ROUND, BadState, RequestStates
 from hub.calls.chain import WAIT, Intent, Next, Stage, Wait
 from hub.link.hub_errors import CallDenied, Overloaded
+from hub.rules.approvals.approval_subjects import MAX_ASKED_BYTES, VERBS, first_attempt, subject_of, wish_of
 from hub.rules.approvals.approvals import Approvals, approval_error, decline_error
 from hub.rules.approvals.grants import Grants
 from hub.rules.approvals.question_form import Decision, form, read_answer
 from hub.rules.approvals.requests import ApprovalRequest, Wish
 from hub.rules.approvals.sealed_questions import BroughtBack, SealedQuestions, brings_state
-from hub.rules.approvals.wishes import MAX_ASKED_BYTES, VERBS, first_attempt, subject_of, wish_of
 from hub.rules.policy.judge import Judge, Note
 from hub.rules.policy.verdict import Effect, Verdict
-from hub.wire.declarations import FORM, elicitation_modes
+from hub.wire.capabilities import FORM, elicitation_modes
 from hub.wire.jsonrpc import Reply, Result
 from hub.wire.mcp import MODERN, Era
 from upstreams.redact import CommonSecrets
@@ -170,7 +170,7 @@ class Ask(Stage):
         if approvals.hear(request, wish):
             requests.settle(request)
             return intent
-        has_forms, is_modern = _has_forms(intent), wish.caller.era is Era.MODERN
+        has_forms, is_modern = _has_forms(intent), wish.caller.era is Era.MODERN and not intent.host.is_step
         round = 1 if back is None else back.round + 1
         if has_forms and is_modern and requests.may_show(request) and round <= MAX_ROUNDS:
             return self._sealed.question(request, wish, intent, round)

@@ -5,7 +5,7 @@
     reading   whether a log is whole, and what is asked of it (pure)
     files     the files of a log: whose they are, their end after a crash, how they are replaced
     writer    `Audit`: takes records in the loop, and has them written by a thread
-    trail     the stage that makes records of calls
+    stage     the stage that makes records of calls
 
 The loop makes the digest of arguments, and appends one tuple for each record. All else is done in a thread.
 """

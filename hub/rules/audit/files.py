@@ -55,6 +55,8 @@ TAIL_BYTES: Final = 256 << 10
 DAY_S: Final = 86_400
 LEAP_S: Final = 30 * DAY_S
 """A clock that is so far ahead of the last record may be wrong: no file is removed for its age then."""
+SOON_DAYS: Final = 7
+"""Files that have to go before may hold what somebody wants gone."""
 _SEAT: Final = re.compile(r"(audit(?:-([2-9]|[1-9][0-9]))?\.jsonl)(?:\.([1-9][0-9]{0,3}))?")
 _HASH_AT_END: Final = re.compile(rb'"h":"([0-9a-f]{64})"\}\n$')
 _TIME: Final = re.compile(r'\{"t":"([^"]*)"')
@@ -116,6 +118,8 @@ class AuditFiles:
         """The number of the record that is kept beside the files; 0: none of this run."""
         self.has_losses = False
         """Somebody else has removed records, as far as this hub knows."""
+        self.is_short = False
+        """This hub has removed some of a few days ago, since there were so many: whoever wants some gone makes more."""
 
     @property
     def is_open(self) -> bool:
@@ -342,6 +346,10 @@ class AuditFiles:
             goes_by_age = self._config.keep_days and now - max(times.values(), default=now) < LEAP_S
             old = [at for at in times if at > self._config.keep or (goes_by_age and times[at] < limit)]
             end = min(old, default=MAX_FILES)
+            days = min(SOON_DAYS, self._config.keep_days or SOON_DAYS)
+            if not self.is_short and any(0 < self._config.keep < at and now - times[at] < days * DAY_S for at in old):
+                self.is_short = True
+                log.warning("records of the audit log of the last days are removed, so many have come: %s", self._path)
             self._going = [path for path, at in files if at >= end]
             left = (path for path, at in files if at < end)
             first = next((_NUMBER.match(_beginning(path)) for path in left), None)

@@ -10,6 +10,7 @@ from typing import Any, BinaryIO, Final, NamedTuple
 import msgspec
 from msgspec import Struct
 
+from config.server_names import server_of
 from hub.rules.audit.lines import hash_of
 
 Record = dict[str, Any]
@@ -166,8 +167,8 @@ def select(
 
 
 def _is_wanted(shown: Mapping[str, Any], wanted: Query) -> bool:
-    asked = {"up": wanted.upstream, "host": wanted.host}
-    if any(value and shown.get(name) != value for name, value in asked.items()):
+    server = str(shown.get("up", ""))
+    if (wanted.host and shown.get("host") != wanted.host) or wanted.upstream not in ("", server, server_of(server)):
         return False
     if wanted.ref and wanted.ref not in (shown.get("ref"), shown.get("first")):
         return False

@@ -11,17 +11,19 @@ from typing import Any, Final, Literal
 import msgspec
 from msgspec import Raw, Struct
 
+from config.loading.split_accounts import whole_name
 from config.settings import UpstreamConfig
-from hub.bridge.request_state import FirstRound
+from hub.bridge.sealed_request_state import FirstRound
 from hub.link.call_interface import Identity
 from hub.link.log_context import spell_ref
 from hub.link.sync_primitives import Promise
 from hub.rules.audit.lines import Draft, Stamps, spell_members
 from hub.rules.fingerprints import hash_listed
 from hub.rules.policy.verdict import Verdict
-from hub.telemetry.ended import ASKED, CANCELLED, Ended, is_unknown, strip_uri
+from hub.telemetry.operation_record import ASKED, CANCELLED, Ended, is_unknown, strip_uri
 from hub.wire.jsonrpc import encode
-from hub.wire.mcp import Kind, Snapshot
+from hub.wire.mcp import Kind
+from hub.wire.upstream_snapshot import Snapshot
 
 LARGE_BYTES: Final = 64 << 10
 """Arguments up to this are written where they are wanted."""
@@ -157,7 +159,7 @@ def _describe(facts: CallFacts) -> str:
     """The text of facts, which keep it."""
     members: dict[str, object] = {"gen": facts.generation}
     members |= {"p": facts.who.principal[:MAX_CHARS], "host": facts.who.host[:MAX_CHARS]}
-    members |= {"up": facts.snapshot.upstream, "m": facts.method}
+    members |= {"up": whole_name(facts.snapshot.upstream, facts.config), "m": facts.method}
     members["name"] = (facts.name if facts.kind is not None else strip_uri(facts.name))[:MAX_CHARS]
     if facts.kind is not None:
         found = hash_listed(facts.snapshot, facts.kind, facts.own, facts.config.pin_ignore)

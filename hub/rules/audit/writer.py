@@ -28,13 +28,13 @@ import trio
 from msgspec import UNSET, Struct, UnsetType
 
 from config.settings import AuditConfig
-from hub.bridge.request_state import NO_ROUND, FirstRound
+from hub.bridge.sealed_request_state import NO_ROUND, FirstRound
 from hub.control.answers import AuditStatus
 from hub.link.sync_primitives import Promise
 from hub.rules.audit.files import HEAD_EVERY, AuditFiles
 from hub.rules.audit.lines import Draft, draft
 from hub.rules.audit.records import CLOCK, END, FLUSH, NOTE, Begin, Beginning, Describe, End, Note
-from hub.telemetry.ended import Ended
+from hub.telemetry.operation_record import Ended
 from hub.wire import mcp
 
 log = logging.getLogger("hubd.audit")
@@ -243,6 +243,7 @@ class Audit:
             problem=last.problem or None,
             required=self.required,
             removed=self._files.has_losses,
+            short=self._files.is_short,
             log=str(self._files.path),
         )
 

@@ -10,15 +10,16 @@ import secrets
 from collections.abc import Callable, Mapping
 from typing import Literal
 
-from msgspec import Raw, structs
+from msgspec import UNSET, Raw, structs
 
-from config.security_settings import DEFAULT_PROFILE, HookConfig
-from config.selectors import TOOL, CallerTerm, Selector, Thing, read_selector
+from config.policy.selectors import TOOL, CallerTerm, Selector, Thing, read_selector
+from config.profile_settings import DEFAULT_PROFILE
+from config.security_settings import HookConfig
 from hub.bridge.parking.parking import PARK
-from hub.bridge.request_state import BadState, RequestStates, state_of
+from hub.bridge.sealed_request_state import BadState, RequestStates, state_of
 from hub.bridge.tasks.task_bridge import ABSORBED
 from hub.calls.chain import WAIT, Intent, Next, Stage, Wait
-from hub.catalog.tool_hints import WORST
+from hub.catalog.tool_annotations import WORST
 from hub.catalog.upstream_entries import UpstreamEntries
 from hub.catalog.view_names import home_of
 from hub.link.call_interface import Interim, Operation
@@ -30,7 +31,7 @@ from hub.rules.hooks.run import Hook
 from hub.rules.policy.judge import Judge, Note, holds
 from hub.rules.policy.verdict import Effect
 from hub.rules.unambiguous_arguments import settle
-from hub.wire.jsonrpc import Reply, Result, open_object, raw
+from hub.wire.jsonrpc import Failure, Reply, Result, open_object, raw
 from hub.wire.mcp import RESULT_TYPE, Era, Kind
 
 log = logging.getLogger("hubd.hooks")
@@ -114,7 +115,7 @@ class HookCalls(Stage):
                 intent = await self._before(hook, intent, ids)
         reply = await next(intent)
         for hook in (each for each in hooks if each.config.on == "after"):
-            if isinstance(reply, Result) and not isinstance(reply, Interim):
+            if not isinstance(reply, Interim):
                 reply = await self._after(hook, intent, reply, ids)
         return reply
 
@@ -150,15 +151,16 @@ class HookCalls(Stage):
             return structs.replace(intent, spares_asking=True)
         return intent
 
-    async def _after(self, hook: Hook, intent: Intent, reply: Result, ids: tuple[str, str]) -> Reply:
-        opinion = await self._ask(hook, intent, AFTER, ids, tool_response=reply.value)
+    async def _after(self, hook: Hook, intent: Intent, reply: Reply, ids: tuple[str, str]) -> Reply:
+        shown = reply if isinstance(reply, Result) else _result_of(reply, intent.host.caller.era)
+        opinion = await self._ask(hook, intent, AFTER, ids, tool_response=shown.value)
         if opinion.decision == "deny":
             self._write_down(hook, intent, "deny")
             text = f"The result is withheld: {opinion.reason or 'a check of this hub says so'}."
             raise CallDenied(text, upstream=intent.target.upstream.name, executed=Executed.YES)
         if opinion.rewritten is None or not self._may(hook, "rewrite"):
             return reply
-        marks = {name: value for name, value in open_object(reply.value).items() if name == RESULT_TYPE}
+        marks = {name: value for name, value in open_object(shown.value).items() if name == RESULT_TYPE}
         return Result(raw({**marks, **open_object(opinion.rewritten)}))
 
     async def _ask(self, hook: Hook, intent: Intent, event: str, ids: tuple[str, str], **more: Raw) -> Opinion:
@@ -195,3 +197,11 @@ class HookCalls(Stage):
 
     def _write_down(self, hook: Hook, intent: Intent, decision: str) -> None:
         self._note("hook", **intent.facts(), hook=hook.config.name, decision=decision)
+
+
+def _result_of(failure: Failure, era: Era) -> Result:
+    """An error of a server as hooks are told of it: as the result of a tool that failed, for hosts of an era."""
+    data = b"" if failure.data is UNSET else bytes(failure.data)
+    texts = [text.decode(errors="replace") for text in (failure.message.encode(errors="replace"), data) if text]
+    marks = {RESULT_TYPE: "complete"} if era is Era.MODERN else {}
+    return Result(raw({**marks, "content": [{"type": "text", "text": text} for text in texts], "isError": True}))

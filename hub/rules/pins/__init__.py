@@ -1,12 +1,12 @@
 """Pins: the definitions of servers as they were approved, and what hosts are shown when a server changes them.
 
-    store          one file for each server: what was approved, and the last three approvals
-    judge          what is new, changed or gone, and what hosts are shown of it by the setting `pinning`
-    reviews        what hosts are shown of one server, without hidden text
-    pins           all of it for the servers that run, whenever their lists were read (`Pins`)
-    gate           refuses calls of what is held back
-    differences    what a person is shown
-    steering_flags what reads as if it were meant to steer a model
+    store                   one file for each server: what was approved, and the last three approvals
+    judge                   what is new, changed or gone, and what hosts are shown of it by the setting `pinning`
+    reviews                 what hosts are shown of one server, without hidden text
+    pins                    all of it for the servers that run, whenever their lists were read (`Pins`)
+    refuse_unapproved       refuses calls of what is held back
+    differences             what a person is shown
+    prompt_injection_flags  what reads as if it were meant to steer a model
 
 A catalogue is made of what a review lets through. The last known lists stay as they were received, so a restart,
 another setting and an approval take effect on the same lists.

@@ -292,7 +292,7 @@ class Pins:
         """A server and its pins. `shows`: with all that differs, for people; `others`: names of other
         servers' tools. Raises UpstreamUnavailable: there is no such server."""
         from hub.rules.pins.differences import describe  # a hub does without until a person looks
-        from hub.rules.pins.steering_flags import flags
+        from hub.rules.pins.prompt_injection_flags import flags
 
         review = self._find(name)
         listed, newest = fingerprints.definitions_of(review.received), self.newest(name)

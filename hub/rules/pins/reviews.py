@@ -12,7 +12,8 @@ from hub.catalog.time_slices import STEP, Steps
 from hub.rules import fingerprints
 from hub.rules.fingerprints import INSTRUCTIONS, KINDS
 from hub.rules.pins.judge import Changes
-from hub.wire.mcp import Kind, ListEntry, Snapshot
+from hub.wire.mcp import Kind
+from hub.wire.upstream_snapshot import ListEntry, Snapshot
 from upstreams.inventory import hidden_text
 from upstreams.upstream import ManagedUpstream
 

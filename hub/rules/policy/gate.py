@@ -13,10 +13,10 @@ from hub.bridge.tasks.polled_tasks import UNKNOWN
 from hub.calls.chain import Intent, Stage
 from hub.link.call_interface import Tenant
 from hub.link.hub_errors import CallDenied, HubError
-from hub.rules.policy.judge import LEGS, Judge
+from hub.rules.policy.judge import LEGS, Judge, conversation_of
 from hub.rules.policy.verdict import Effect
 from hub.wire import mcp
-from hub.wire.errors_for_hosts import NO_REFERENCE, NOUNS, ScopesNeeded, resource_not_found, unknown_name
+from hub.wire.errors_for_hosts import NO_REFERENCE, NOUNS, ScopesNeeded, conceal, resource_not_found, unknown_name
 from hub.wire.jsonrpc import Failure, Reply
 from hub.wire.questions.askable_questions import Question
 
@@ -36,7 +36,7 @@ class Gate(Stage):
             return None
         if known.is_hidden:
             judge.note_denial(intent, known.verdict)
-            return _unknown(intent)
+            return conceal(_unknown(intent))
         if known.scopes:
             issuer = f"{intent.host.caller.rights.issuer}/"
             scopes = tuple(scope.removeprefix(issuer) for scope in known.scopes)
@@ -58,7 +58,7 @@ class SentCalls(Stage):
         self._judge = judge
 
     def admits(self, intent: Intent) -> None:
-        target, legs, tenant = intent.target, self._judge.legs, intent.host.caller.tenant
+        target, legs, tenant = intent.target, self._judge.legs, conversation_of(intent.host.caller, intent.host.view)
         call = tenant, target.upstream.config, target.route.original if target.kind is mcp.Kind.TOOL else ""
         if legs is not None:
             legs.note(*call)

@@ -15,18 +15,31 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from msgspec import Raw, Struct, structs
 
-from config.conditions import ConditionFailed
-from config.security_settings import DEFAULT_PROFILE
-from config.selectors import GROUP, HOST, MARKS, PRINCIPAL, PROFILE, PROMPT, RESOURCE, SCOPE, TOOL, CallerTerm, Thing
+from config.policy.cel_conditions import ConditionFailed
+from config.policy.selectors import (
+    GROUP,
+    HOST,
+    MARKS,
+    PRINCIPAL,
+    PROFILE,
+    PROMPT,
+    RESOURCE,
+    SCOPE,
+    TOOL,
+    CallerTerm,
+    Thing,
+)
+from config.profile_settings import DEFAULT_PROFILE
+from config.server_names import server_of
 from hub.catalog.catalog import Catalog
 from hub.catalog.sign_in_tool import SIGN_IN, SignInTool
 from hub.catalog.time_slices import STEP, Steps
-from hub.catalog.tool_hints import WORST
+from hub.catalog.tool_annotations import WORST
 from hub.catalog.upstream_entries import Route, UpstreamEntries, VisibleEntry
 from hub.catalog.view_names import View, home_of
 from hub.link.bounded_dict import BoundedDict
 from hub.link.call_interface import NO_RIGHTS, Caller, Identity, Rights, Tenant
-from hub.rules.policy.judged_arguments import (
+from hub.rules.policy.arguments_for_conditions import (
     ArgumentTypes,
     decode_arguments,
     encode_arguments,
@@ -37,8 +50,8 @@ from hub.rules.policy.verdict import UNRULED, Effect, Verdict
 from hub.wire.mcp import Kind
 
 if TYPE_CHECKING:  # neither is loaded without a rule
+    from hub.rules.policy.lethal_trifecta import ThreeLegs
     from hub.rules.policy.rule_book import RuleBook
-    from hub.rules.policy.three_legs import ThreeLegs
 
 if TYPE_CHECKING:
     from hub.bridge.tasks.polled_tasks import Viewer
@@ -165,7 +178,7 @@ class Judge:
         if book is None or book.trifecta is None:
             self.legs, self._legs_before = None, self.legs or self._legs_before
         elif self.legs is None:
-            from hub.rules.policy.three_legs import ThreeLegs  # not above: few hubs go by that
+            from hub.rules.policy.lethal_trifecta import ThreeLegs  # not above: few hubs go by that
 
             self.legs = self._legs_before or ThreeLegs(self._clock)
         known = self._audiences.items()
@@ -250,7 +263,7 @@ class Judge:
         """The verdict about `target` for a caller to whom `view` is shown: a look-up, without the arguments."""
         if self.book is None:
             return UNRULED
-        return self._with_legs(self.look_up(caller, view, target).verdict, caller.tenant, target)
+        return self._with_legs(self.look_up(caller, view, target).verdict, conversation_of(caller, view), target)
 
     def look_up(self, caller: Caller, view: View, target: "Target") -> Judgement:
         """The judgement of `target` without its arguments, but for what the conversation has done before."""
@@ -319,7 +332,7 @@ class Judge:
 
     def may_ask(self, upstream: str) -> bool:
         """True if a rule may ask about anything of the server that runs as `upstream`."""
-        return self.book is not None and self.book.may_ask(upstream)
+        return self.book is not None and self.book.may_ask(server_of(upstream))
 
     def judge_arguments(self, intent: "Intent") -> Verdict:
         """The verdict about an intent, with conditions on its arguments. Raises nothing: an error is a deny."""
@@ -341,7 +354,7 @@ class Judge:
                 self.last_failure = f"{error.rule}: {error}"
                 text = "its arguments cannot be judged by the rules of this hub"
                 verdict = Verdict(Effect.DENY, error.rule, text, why=str(error))
-        return self._with_legs(verdict, caller.tenant, target)
+        return self._with_legs(verdict, conversation_of(caller, intent.host.view), target)
 
     def note_denial(self, intent: "Intent", verdict: Verdict) -> None:
         """Write down that rules deny an intent."""
@@ -395,6 +408,12 @@ class Judge:
             return verdict
         reason = "this conversation has read private data and untrusted text"
         return Verdict(effect, LEGS, reason, (*verdict.says, LEGS))
+
+
+def conversation_of(caller: Caller, view: View) -> Tenant:
+    """The conversation whose calls are remembered. A host that has an entry for each server has as many of them, so
+    those at endpoints of one server are one for all of its program."""
+    return Tenant(caller.identity) if view.server else caller.tenant
 
 
 def _audience(book: "RuleBook", holding: frozenset[CallerTerm], issuer: str) -> Audience:

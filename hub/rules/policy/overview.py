@@ -8,9 +8,9 @@ from typing import Final
 
 from msgspec import Raw, structs
 
-from config.selectors import PROMPT, RESOURCE, TOOL
+from config.policy.selectors import PROMPT, RESOURCE, TOOL
 from hub.catalog.catalog import Catalog
-from hub.catalog.tool_hints import hints_for
+from hub.catalog.tool_annotations import hints_for
 from hub.catalog.upstream_entries import Route, UpstreamEntries, VisibleEntry
 from hub.catalog.view_names import View
 from hub.control.answers import PolicyExplanation, PolicyReport, PolicyRow

@@ -12,11 +12,21 @@ from typing import Final
 
 from msgspec import Struct
 
-from config.conditions import Condition, compile_condition
-from config.errors import Keys
+from config.diagnostics import Keys
 from config.loading.checks.rules import default_of
 from config.loading.precedence import Origin
-from config.selectors import PROMPT, RESOURCE, SCOPE, TOOL, CallerTerm, Selector, Thing, callers_in, read_selector
+from config.policy.cel_conditions import Condition, compile_condition
+from config.policy.selectors import (
+    PROMPT,
+    RESOURCE,
+    SCOPE,
+    TOOL,
+    CallerTerm,
+    Selector,
+    Thing,
+    callers_in,
+    read_selector,
+)
 from config.settings import HubConfig, UpstreamConfig
 from hub.catalog.view_names import home_of
 from hub.rules.policy.verdict import Effect, Verdict

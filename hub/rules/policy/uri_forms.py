@@ -11,7 +11,7 @@ from posixpath import normpath
 from typing import Final
 from urllib.parse import unquote_to_bytes
 
-from config.selectors import spell_uri
+from config.policy.selectors import spell_uri
 
 _DROPPED = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]|^\s|\s$")
 """Characters that some readers leave out, or cannot write."""

@@ -6,7 +6,7 @@ from typing import Final
 from msgspec import Raw, Struct
 
 from hub.wire import mcp
-from hub.wire.declarations import FORM, URL, elicitation_modes
+from hub.wire.capabilities import FORM, URL, elicitation_modes
 from hub.wire.jsonrpc import EMPTY, Failure, Reply, Result, peek_object, peek_str, raw
 from hub.wire.questions.older_forms_and_sampling import uses_tools
 from hub.wire.total_item_limit import SMALL_BYTES, has_too_many_items

@@ -14,7 +14,7 @@ from typing import Final
 from msgspec import Raw
 
 from hub.wire import jsonrpc, mcp
-from hub.wire.declarations import FORM, URL
+from hub.wire.capabilities import FORM, URL
 from hub.wire.jsonrpc import EMPTY, RemoteProtocolError, peek_object, peek_str, raw
 from hub.wire.mcp import Era, era_of
 from hub.wire.questions import older_forms_and_sampling as older

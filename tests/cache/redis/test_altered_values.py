@@ -141,7 +141,7 @@ async def test_altered_facts_of_the_directory_are_none(store, server):
 
 async def test_old_words_of_its_own_prove_nothing(autojump_clock):
     """A replay of what a hub said does not make it believe that it is heard."""
-    from cache.redis.bus import Bus
+    from cache.redis.hub_messages_and_heartbeats import Bus
 
     bus = Bus(ValueSealer(KEY))
     bus.reset("channel", 0.0)

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from cache.redis.url import CLIENT, address_of
-from config.errors import ConfigError
+from config.diagnostics import ConfigError
 from config.setting_declarations import Secret
 from config.settings import CacheConfig
 from tests.support.redis_server import Store, redis_server, stores

@@ -7,7 +7,7 @@ import pytest
 import trio
 import trio.testing
 
-from cache.entry import EVERYONE
+from cache.cache_entry import EVERYONE
 from cache.redis.layout import MAX_FIELDS
 from cache.shared_store import StoreUnreachable
 from tests.support.debian import find

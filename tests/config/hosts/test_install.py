@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from config.diagnostics import EditError
 from config.editing.text import serverfile
-from config.errors import EditError
 from config.hosts.hub_entries import KEY, Records, http_entry, stdio_entry, variables_of
 from config.hosts.install import carry_out, plan_entries, plan_uninstall
 from config.hosts.known_hosts import Machine, all_hosts, is_found, project_places, user_places

@@ -2,7 +2,7 @@
 
 import pytest
 
-from config.errors import EditError
+from config.diagnostics import EditError
 from config.hosts.secret_literals import NewSecrets, open_references, refer_to_store, spots_of
 from config.secrets.keyring import KeyringRefused, NoKeyring
 from config.secrets.store import SecretStore

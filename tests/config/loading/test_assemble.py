@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from config.errors import ConfigError
+from config.diagnostics import ConfigError
 from config.loading.assemble import Loaded, load_all
 from config.loading.one_file import Layer
 from config.loading.precedence import Origin

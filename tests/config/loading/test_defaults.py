@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from config.errors import ConfigError
+from config.diagnostics import ConfigError
 from config.loading.assemble import Loaded, load_all
 from config.loading.gather import gather
 from config.projects import load_project

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
+from config.diagnostics import ConfigError
 from config.diff import compare, config_key, source_of
-from config.errors import ConfigError
 from config.loading.assemble import load_all
 from config.projects import load_project
-from config.references import Reference, in_headers, references_of, resolve_references, spell_references
+from config.secret_references import Reference, in_headers, references_of, resolve_references, spell_references
 from config.settings import HubConfig
 
 SERVER = '[upstreams.a]\ncommand = "true"\n'

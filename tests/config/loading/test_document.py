@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from config.errors import Problem
+from config.diagnostics import Problem
 from config.loading.document import Document, parse
 
 KEYS = st.text(min_size=1, max_size=5)

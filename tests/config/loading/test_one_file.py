@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from config.errors import ConfigError
+from config.diagnostics import ConfigError
 from config.loading.assemble import load_all
+from config.loading.checks import upstream
 from config.loading.one_file import find_config
 from config.setting_declarations import Secret
 from config.settings import HubConfig, Timeouts, UpstreamConfig
@@ -110,6 +111,32 @@ def test_a_file_without_upstreams_is_served_with_a_warning(file):
     path = file('listen = "127.0.0.1:0"')
     assert load(path, {}).upstreams == {}
     assert warnings(path) == [": names no upstreams; add [upstreams.NAME] with `command` or `url`"]
+
+
+@pytest.mark.covers("EW-3")
+@pytest.mark.parametrize(
+    ("url", "warned"),
+    [
+        ("ws://h/mcp?token=abc", True),
+        ("wss://h/?x=1&API-Key=abc", True),
+        ("wss://h/?x=1&apiKey=abc", True),
+        ("wss://h/?x=1", False),
+        ("wss://h/?monkey=1", False),
+        ("https://h/?token=abc", False),
+    ],
+)
+def test_a_secret_in_the_url_of_a_websocket_is_warned_of(file, url, warned):
+    found = warnings(file(f'[upstreams.a]\nurl = "{url}"'))
+    assert ["upstreams.a.url: seems to hold a secret" in line for line in found] == [True] * warned
+    assert "abc" not in "".join(found)
+
+
+def test_a_websocket_needs_its_extra(file, monkeypatch):
+    path = file('[upstreams.a]\nurl = "wss://h"')
+    assert load(path, {}).upstreams["a"].speaks_websocket
+    monkeypatch.setattr(upstream, "HAS_WEBSOCKET", False)
+    with pytest.raises(ConfigError, match="needs the extra `ws`"):
+        load(path, {})
 
 
 def test_relative_paths_are_relative_to_the_file(file, tmp_path, monkeypatch):
@@ -246,6 +273,9 @@ WRONG = [
     ('[upstreams.a]\ncommand = "x"\ntransport = "sse"', "upstreams.a.transport: \"sse\" needs a `url`"),
     ('[upstreams.a]\nurl = "http://h"\nargs = ["x"]', ", line 3: upstreams.a.args: belongs to a `command`"),
     ('[upstreams.a]\nurl = "http://h"\ntransport = "stdio"', '"stdio" needs a `command`'),
+    ('[upstreams.a]\nurl = "http://h"\ntransport = "ws"', '"ws" needs a `url` that begins with ws:// or wss://'),
+    ('[upstreams.a]\nurl = "ws://h"\ntransport = "http"', '"http" needs a `url` that begins with http:// or https://'),
+    ('[upstreams.a]\ncommand = "x"\ntransport = "ws"', '"ws" needs a `url`'),
     ('[upstreams.a]\nurl = "ftp://h"', 'upstreams.a.url: expected an address such as "https://example.com/mcp"'),
     ('[upstreams.a]\nurl = "http://h:x/"', "upstreams.a.url: expected an address"),
     ('[upstreams.a]\nurl = "http://h/a b"', "upstreams.a.url: expected an address"),

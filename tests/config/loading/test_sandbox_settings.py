@@ -5,8 +5,8 @@ import os
 import pytest
 from msgspec import structs
 
+from config.diagnostics import ConfigError
 from config.diff import compare
-from config.errors import ConfigError
 from config.loading.assemble import load_all
 from config.loading.checks import upstream
 from config.projects import load_project

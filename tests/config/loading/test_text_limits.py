@@ -10,7 +10,7 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from config.errors import Problem
+from config.diagnostics import Problem
 from config.loading import text_limits
 from config.loading.document import parse
 from config.loading.text_limits import (

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from config.registry.entry_of_answers import answers_in, entry
+from config.registry.places_to_fill import Piece
 from config.registry.server_json import RegistrySource, read_server
-from config.registry.slots import Piece
 from tests.config.registry.test_examples import GOLDEN
 from tests.support.registry_entries import answers_of, example, made, way_of
 

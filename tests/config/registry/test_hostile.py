@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from config.loading.variables import Variables
 from config.registry.entry_of_answers import about, check_answer, default_of
+from config.registry.places_to_fill import Piece, all_asked, as_setting, fill_template
 from config.registry.server_json import (
     Unreadable,
     list_path,
@@ -20,7 +21,6 @@ from config.registry.server_json import (
     read_server,
     versions_path,
 )
-from config.registry.slots import Piece, all_asked, as_setting, fill_template
 from config.registry.ways_to_run import ways_of
 from tests.support.registry_entries import EXAMPLES, absolute, example, made, way_of
 from tests.support.tables import each_row

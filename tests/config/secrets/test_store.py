@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from config.errors import EditError
+from config.diagnostics import EditError
 from config.secrets.keyring import KeyringRefused, NoKeyring
 from config.secrets.store import SecretStore, SecretUnavailable
 

@@ -41,6 +41,8 @@ def test_it_is_a_schema_and_says_what_each_setting_may_be():
         "url",
         "headers",
         "oauth",
+        "account",
+        "accounts",
         "prefix",
         "aliases",
         "rename",

@@ -24,7 +24,7 @@ from hub.wire.questions.askable_questions import Question
 from hub.wire.total_item_limit import MAX_ITEMS
 from tests.support.fakes import FakeHost, FakeUpstream, running
 from tests.support.schemas import validate
-from upstreams.inventory.offer import empty_snapshot
+from upstreams.inventory.current_lists import empty_snapshot
 from upstreams.questions.budgets import QuestionBudget
 from upstreams.session_contract import CallTimeouts, SessionTerms
 

@@ -7,8 +7,8 @@ import trio
 import trio.testing
 
 from hub.bridge.input_rounds import MAX_ROUNDS, Crossing, InputRefused
-from hub.bridge.page_visits import MAX_SENT, MAX_VISITS, PageVisits
-from hub.bridge.request_state import RequestStates, answers_of
+from hub.bridge.pending_url_elicitations import MAX_SENT, MAX_VISITS, PageVisits
+from hub.bridge.sealed_request_state import RequestStates, answers_of
 from hub.bridge.url_elicitation import AGAIN, URL_WAIT_S, UrlElicitations, VisitNeeded, round_of
 from hub.link.call_interface import Interim
 from hub.link.elicitation_ends import MAX_ID_CHARS, MAX_KEPT, FinishedElicitations
@@ -20,7 +20,7 @@ from hub.wire.mcp import L1, L2, L3, L4, MODERN
 from hub.wire.questions.askable_questions import Question
 from tests.support.fakes import FakeHost
 from tests.support.schemas import validate
-from upstreams.inventory.offer import empty_snapshot
+from upstreams.inventory.current_lists import empty_snapshot
 
 VISIT = {"mode": "url", "elicitationId": "e-77", "url": "https://mcp.example.com/connect?e=1", "message": "Link it"}
 OTHER = {"mode": "url", "elicitationId": "e-78", "url": "https://mcp.example.com/pay", "message": "Pay"}

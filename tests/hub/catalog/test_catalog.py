@@ -19,9 +19,10 @@ from hub.catalog.view_names import server_view
 from hub.catalog.visible_names import Rules, UpstreamRule
 from hub.link.sealing import Sealer
 from hub.wire.jsonrpc import RemoteProtocolError, encode_response, raw
-from hub.wire.mcp import IDENTIFIER, L1, L4, LEGACY_VERSIONS, LIST_METHOD, MODERN, Freshness, Kind, ListEntry, Snapshot
+from hub.wire.mcp import IDENTIFIER, L1, L4, LEGACY_VERSIONS, LIST_METHOD, MODERN, Kind
+from hub.wire.upstream_snapshot import Freshness, ListEntry, Snapshot
 from tests.support.schemas import validate
-from upstreams.inventory.offer import in_full
+from upstreams.inventory.current_lists import in_full
 
 
 def part(name, *tools, **rule):
@@ -189,6 +190,23 @@ def test_names_with_one_hash_get_a_longer_one():
     assert catalog.warnings == (f"a: left out, their visible names are taken: {squatter!r}",)
 
 
+OF_ANOTHER = "since they are called as if they were of another server"
+
+
+def test_a_bare_upstream_takes_no_names_that_begin_as_those_of_others():
+    upstreams = UpstreamRule("b", prefix=""), UpstreamRule("a", prefix="git", aliases=("old",))
+    catalog = merged(
+        snapshot("b", ["git__t", "old__t", "off__t", "a__t", "t"], ["git__p"]),
+        snapshot("a", ["t"]),
+        rule=Rules(upstreams, (UpstreamRule("off"),)),
+    )
+    assert ids(catalog, Kind.TOOL) == ["a__t", "t", "git__t"]
+    assert ids(catalog, Kind.PROMPT) == []
+    assert catalog.route(Kind.TOOL, "git__t") == Route("a", "t")
+    assert [OF_ANOTHER in warning for warning in catalog.warnings] == [True, True]
+    assert ids(alone_in(catalog, "b"), Kind.TOOL) == ["git__t", "old__t", "off__t", "a__t", "t"]
+
+
 def test_a_bare_upstream_shows_its_names_as_they_are():
     catalog = merged(
         snapshot("a", ["t", "b__x"]),
@@ -197,7 +215,7 @@ def test_a_bare_upstream_shows_its_names_as_they_are():
     )
     assert ids(catalog, Kind.TOOL) == ["a__t", "a__b__x", "read.file", "x"]
     assert catalog.route(Kind.TOOL, "a__t") == Route("a", "t")
-    assert catalog.warnings == ("b: left out, because an earlier upstream has the name: 'a__t'",)
+    assert catalog.warnings == (f"b: left out, {OF_ANOTHER}: 'a__t'; a prefix gives them other names",)
     assert ids(catalog, Kind.RESOURCE) == ["ui://w"]
     assert listed(catalog, Kind.TOOL)[2]["_meta"] == {"dev.hubd/server": "b"}
     assert catalog.suspect("a__new") == "a"
@@ -652,17 +670,17 @@ def test_lists_with_a_tool_for_signing_in_are_good_for_a_short_time():
 
 def test_what_other_servers_hide_takes_no_more_and_more_memory():
     claims, before = UriClaims(), None
-    rule = rules(UpstreamRule("a", prefix=""), "b")
+    rule = rules(UpstreamRule("a", prefix=""), UpstreamRule("b", prefix=""))
     whole = snapshot("b", [f"t{at}" for at in range(10)])
     for turn in range(1, 50):
-        taking = snapshot("a", [f"b__t{at}" for at in range(6) if turn >> at & 1])
+        taking = snapshot("a", [f"t{at}" for at in range(6) if turn >> at & 1])
         before = merged(taking, whole, claims=claims, rule=rule, previous=before)
         names = [tool["name"] for tool in listed(before, Kind.TOOL)]
-        assert sorted(names) == [f"b__t{at}" for at in range(10)], "each once"
+        assert sorted(names) == [f"t{at}" for at in range(10)], "each once"
         part = before.part("b")
         assert part is not None
         assert part.snapshot is whole
     kept = [chunk for chunks in part._chunks.values() for chunk in chunks.values()]
     assert 1 < len(kept) <= MAX_CHUNKS
-    again = part.chunk(Kind.TOOL, L4, ui=False, hidden=frozenset({"b__t0", "b__t4", "b__t5"}))
+    again = part.chunk(Kind.TOOL, L4, ui=False, hidden=frozenset({"t0", "t4", "t5"}))
     assert again is kept[-1], "the last is made once"

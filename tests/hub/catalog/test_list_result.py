@@ -13,7 +13,8 @@ from hub.catalog.uri_claims import UriClaims
 from hub.catalog.visible_names import UpstreamRule
 from hub.link.sealing import Sealer
 from hub.wire.jsonrpc import RemoteProtocolError
-from hub.wire.mcp import L4, MODERN, Freshness, Kind, Snapshot
+from hub.wire.mcp import L4, MODERN, Kind
+from hub.wire.upstream_snapshot import Freshness, Snapshot
 
 FRESH = Freshness(5, public=True)
 

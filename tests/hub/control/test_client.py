@@ -149,7 +149,7 @@ def test_several_lines_in_one_piece(tmp_path):
 @pytest.fixture
 def stranger(monkeypatch):
     """Whoever listens is another user."""
-    monkeypatch.setattr("hub.linux.socket_peers.peer_uid", lambda sock: os.geteuid() + 1)
+    monkeypatch.setattr("hub.linux.peer_credentials.peer_uid", lambda sock: os.geteuid() + 1)
 
 
 @pytest.mark.covers("SEC-02", "SEC-08")
@@ -166,7 +166,7 @@ def test_another_user_is_told_nothing(tmp_path, stranger):
 
 
 def test_the_manager_of_services_may_be_root(tmp_path, monkeypatch):
-    monkeypatch.setattr("hub.linux.socket_peers.peer_uid", lambda sock: 0)
+    monkeypatch.setattr("hub.linux.peer_credentials.peer_uid", lambda sock: 0)
     with bind_unix(tmp_path / "s"):
         ControlClient(tmp_path / "s").__exit__(None, None, None)
 

@@ -9,7 +9,7 @@ from cache.statistics import CacheStatistics
 from hub.control.answers import Logs, ReplicaStatus, Status
 from hub.control.methods import ENDLESS, METHODS, read
 from hub.daemon.api import DaemonApi
-from hub.daemon.dashboard.door import Dashboard
+from hub.daemon.dashboard.lazy_dashboard import Dashboard
 from hub.daemon.decision_requests import DecisionRequests
 from hub.daemon.live.live_requests import LiveRequests
 from hub.daemon.metrics.page import MetricsPage

@@ -11,9 +11,9 @@ from config.hub_paths import state_path, token_path
 from config.remembered_facts import Memory
 from config.settings import HubConfig
 from hub.app import Hub
+from hub.daemon.assemble_sign_ins import SignInParts
 from hub.daemon.bind_http import Bound, CannotListen, bind, is_met_at, listen_tcp
 from hub.daemon.http_listener import HttpListener
-from hub.daemon.sign_in_parts import SignInParts
 from hub.downstream.access.token_files import read_or_make_token
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.link.sealing import Sealer, Signer

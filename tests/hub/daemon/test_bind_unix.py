@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 import trio
 
-from config.errors import ConfigError
+from config.diagnostics import ConfigError
 from hub.daemon.bind_unix import AlreadyRunning, await_removal, bind_unix, take_lock
-from hub.linux.socket_peers import peer_uid
+from hub.linux.peer_credentials import peer_uid
 
 
 @pytest.mark.covers("F-D-09")

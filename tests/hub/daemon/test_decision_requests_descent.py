@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hub.daemon.decision_requests import why_nobody_knows, why_of_a_host
-from hub.linux.processes import Process, find_process, is_below
+from hub.linux.processes import Process, find_process, find_program, is_below
 from hub.linux.socket_tables import find_clients
 
 MANAGER, DAEMON, HOST, SHELL, SHIM, SERVER, TERMINAL, ASKER = 1, 10, 20, 21, 22, 30, 40, 50
@@ -96,6 +96,33 @@ def test_programs_that_are_connected_to_a_port():
         assert find_clients(port) == set()
         client.connect(("127.0.0.1", port))
         assert find_clients(port) == {find_process(os.getpid())}
+
+
+EDITOR, WORKER, PTY = 60, 61, 62
+APP = {EDITOR: ("code", TERMINAL), WORKER: ("code", EDITOR), PTY: ("code", EDITOR), SHIM: ("hubd", WORKER)}
+
+
+@pytest.mark.covers("POL-27")
+@pytest.mark.parametrize(
+    ("files", "refused"),
+    [
+        ({EDITOR: "/opt/code", WORKER: "/opt/code (deleted)"}, True),
+        ({}, True),  # it shows no files, but its name
+        ({EDITOR: "/opt/desk", WORKER: "/opt/code"}, False),  # one program that has started another
+    ],
+)
+def test_an_app_of_many_processes_is_one_host(tmp_path, files, refused):
+    proc = tree(tmp_path, {**USUAL, **APP, 49: ("bash", PTY), ASKER: ("hubd", 49), 70: ("hubd", TERMINAL)})
+    for pid, file in files.items():
+        (proc / str(pid) / "exe").symlink_to(file)
+    for shims, hosts in (([Process(SHIM, SHIM)], []), ([], [Process(WORKER, WORKER)])):
+        assert bool(why_of_a_host(Process(ASKER, ASKER), shims, DAEMON, proc, hosts=hosts)) == refused
+        assert not why_of_a_host(Process(70, 70), shims, DAEMON, proc, hosts=hosts), "where the app was started"
+
+
+def test_the_program_of_a_process():
+    assert find_program(os.getpid()) == os.path.realpath(sys.executable)
+    assert find_program(2**22 + 1) == ""
 
 
 def test_real_processes():

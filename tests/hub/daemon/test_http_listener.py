@@ -3,7 +3,7 @@
 import pytest
 import trio
 
-from config.errors import ConfigError
+from config.diagnostics import ConfigError
 from config.remembered_facts import Memory
 from config.setting_declarations import Secret
 from config.settings import CacheConfig, HubConfig, ReplicaConfig

@@ -8,8 +8,9 @@ import trio
 import trio.testing
 
 from config.hub_paths import metrics_token_path
+from config.profile_settings import Profile
 from config.remembered_facts import Memory
-from config.security_settings import AccessConfig, AccessToken, Profile
+from config.security_settings import AccessConfig, AccessToken
 from config.setting_declarations import Secret
 from config.settings import HubConfig
 from hub.app import Hub
@@ -22,7 +23,7 @@ from hub.downstream.http.durable_sessions import DurableSessions
 from hub.downstream.http.refusals import NOTHING_HERE
 from hub.link.call_interface import OWNER, Identity
 from hub.link.sealing import Sealer, Signer
-from hub.net.http_server import HttpRequest
+from hub.net.look_after_connections import HttpRequest
 from tests.support.http_client import Answer, Client
 from tests.support.http_fakes import Answered
 
@@ -187,6 +188,18 @@ async def test_a_hub_without_sign_ins_has_none_of_their_pages(listener, path, be
 async def test_host_and_origin_come_first(listener, path, bearer):
     assert (await ask(listener, "GET", path, BEARERS[bearer], host="evil.test")).status == 403
     assert (await ask(listener, "GET", path, BEARERS[bearer], "Origin: https://evil.test")).status == 403
+
+
+@pytest.mark.covers("EW-4")
+@pytest.mark.parametrize("bearer", BEARERS)
+@pytest.mark.parametrize("path", ["/", "/mcp", "/mcp/nobody", "/ws"])
+async def test_nobody_dials_in_by_websocket(listener, path, bearer):
+    """The answer is that without the fields of such a handshake."""
+    key = "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="
+    wish = ("Upgrade: websocket", "Connection: Upgrade", key, "Sec-WebSocket-Version: 13")
+    answer = await ask(listener, "GET", path, BEARERS[bearer], *wish)
+    assert answer.status == (await ask(listener, "GET", path, BEARERS[bearer])).status != 101
+    assert "upgrade" not in answer.headers
 
 
 @pytest.mark.covers("FH-12")

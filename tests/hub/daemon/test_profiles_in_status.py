@@ -5,7 +5,7 @@ import trio
 import trio.testing
 from msgspec import structs
 
-from config.security_settings import Profile
+from config.profile_settings import Profile
 from hub.control.answers import Reloaded
 from hub.daemon.api import DaemonApi
 from hub.link.call_interface import Identity

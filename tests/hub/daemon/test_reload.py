@@ -7,7 +7,7 @@ import pytest
 import trio
 from msgspec import structs
 
-from config.errors import ConfigError
+from config.diagnostics import ConfigError
 from config.loading.assemble import Loaded, load_all
 from config.settings import HubConfig
 from hub.daemon.reload import Reloader

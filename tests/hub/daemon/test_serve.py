@@ -13,10 +13,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from config.errors import ConfigError
+from config.diagnostics import ConfigError
 from config.loading.assemble import load_all
 from config.settings import DEFAULT_LISTEN
-from hub.daemon.make_lasting_parts import store_for
+from hub.daemon.make_keys_store_sessions_audit import store_for
 from hub.link.sealing import load_keys
 from hub.wire.mcp import HUB_FAILURE
 from tests.support.attached import (

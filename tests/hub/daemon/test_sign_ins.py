@@ -137,7 +137,7 @@ def test_nothing_of_it_is_loaded_by_a_hub_that_signs_in_nowhere():
     code = "import sys, hub.daemon.serve; print(*sys.modules)"
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     loaded = set(shown.stdout.split())
-    assert not loaded & {"httpx", "joserfc", "upstreams.oauth.accounts", "upstreams.oauth.store"}
+    assert not loaded & {"httpx", "joserfc", "upstreams.oauth.credentials_by_upstream", "upstreams.oauth.store"}
     assert not {name for name in loaded if name.startswith("hub.sign_in.")}
 
 

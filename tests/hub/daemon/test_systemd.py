@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from config.errors import ConfigError
+from config.diagnostics import ConfigError
 from hub.daemon import systemd
 from tests.support.commands import run_hubd
 from tests.support.processes import HUBD, free_port, own_directories, running

@@ -9,7 +9,7 @@ import trio.testing
 
 from hub.fleet import proxy as module
 from hub.fleet.proxy import CONGESTED_PROXY_BYTES, FORWARDED, LOOK_S, SILENCE_S, Forwarder, HubGone, Misdirected
-from hub.net.http_server import HttpRequest, HttpServer
+from hub.net.look_after_connections import HttpRequest, HttpServer
 from tests.support.fleet_house import Fleet
 from tests.support.http_client import Client, post
 from tests.support.http_fakes import ALICE, Answered

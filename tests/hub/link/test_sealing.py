@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from config.errors import ConfigError
+from config.diagnostics import ConfigError
 from hub.link.sealing import InvalidSeal, Keys, Sealer, Signer, load_keys
 
 KEY = bytes(range(32))

@@ -6,8 +6,8 @@ import pytest
 import trio
 from trio.abc import Instrument
 
-from hub.linux.awake_clock import AwakeClock
 from hub.linux.boot_clock import current_time
+from hub.linux.freeze_proof_clock import AwakeClock
 
 
 class Machine(Instrument):

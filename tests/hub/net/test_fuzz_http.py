@@ -11,7 +11,7 @@ from itertools import pairwise
 import pytest
 import trio
 
-from hub.net.http_server import HttpLimits
+from hub.net.look_after_connections import HttpLimits
 from tests.support.house import tasks_at_rest
 from tests.support.http_client import Served, get, post, serving
 

@@ -6,7 +6,7 @@ import trio.testing
 
 from hub.link.memory_budget import FREE_BYTES
 from hub.net.http_connection import LARGE_READ_BYTES, READ_BYTES
-from hub.net.http_server import HttpLimits
+from hub.net.look_after_connections import HttpLimits
 from hub.net.request_and_response import EarlyReply
 from tests.support.begun_tasks import counted_tasks
 from tests.support.cycles import left_by

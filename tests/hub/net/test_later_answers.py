@@ -5,7 +5,7 @@ import trio
 import trio.testing
 
 from hub.net.http_connection import READ_BYTES
-from hub.net.http_server import HttpLimits
+from hub.net.look_after_connections import HttpLimits
 from tests.support.cycles import left_by
 from tests.support.http_client import get, post, serving, settle
 

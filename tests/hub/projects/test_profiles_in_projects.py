@@ -7,12 +7,12 @@ import pytest
 import trio
 from msgspec import structs
 
+from config.profile_settings import Profile
 from config.projects import Trust, load_project
-from config.security_settings import Profile
 from config.settings import HubConfig
 from hub.catalog.view_names import profile_view, project_view
 from hub.link.call_interface import Identity
-from hub.projects.workplaces import TrustedProjects
+from hub.projects.find_project_of_host import TrustedProjects
 from hub.wire.mcp import L4, MODERN
 from tests.support.fakes import FakeUpstream
 from tests.support.house import a_house

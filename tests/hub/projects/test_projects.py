@@ -15,9 +15,9 @@ from config.projects import Trust, load_project
 from config.settings import HubConfig, Timeouts, UpstreamConfig
 from hub.catalog.view_names import project_view
 from hub.link.call_interface import Identity
-from hub.projects import projects, workplaces
+from hub.projects import find_project_of_host, projects
+from hub.projects.find_project_of_host import ROOTS_ANSWER_S, TrustedProjects, first_directory
 from hub.projects.projects import LINGER_S
-from hub.projects.workplaces import ROOTS_ANSWER_S, TrustedProjects, first_directory
 from hub.wire.jsonrpc import Failure
 from hub.wire.mcp import L4, MODERN
 from tests.support.fakes import FakeUpstream
@@ -455,7 +455,7 @@ async def test_hosts_are_asked_once_the_first_project_is_allowed(shop: Shop):
 
 async def test_a_host_that_leaves_while_it_is_asked_keeps_nothing_running(shop: Shop, monkeypatch):
     """It is shown no project before others are, whose directory does not answer yet."""
-    monkeypatch.setattr(workplaces, "PATIENCE_S", 1e6)
+    monkeypatch.setattr(find_project_of_host, "PATIENCE_S", 1e6)
     shop.write(DB)
     read = Hanging(shop.root / "src", shop.trust, os.environ, shop.home)
     try:
@@ -542,7 +542,7 @@ class Hanging(TrustedProjects):
 
 
 async def test_a_file_system_that_hangs_holds_up_nobody_else(shop: Shop, monkeypatch):
-    monkeypatch.setattr(workplaces, "PATIENCE_S", 0.05)
+    monkeypatch.setattr(find_project_of_host, "PATIENCE_S", 0.05)
     shop.write(DB)
     hung = shop.root / "src"
     read = Hanging(hung, shop.trust, os.environ, shop.home)

@@ -13,11 +13,12 @@ from hub.link.hub_errors import Overloaded, UpstreamUnavailable
 from hub.link.sealing import Sealer
 from hub.routing.change_listeners import ACK_TIMEOUT_S, RETRY_S, read_filter
 from hub.routing.live_catalog import LiveCatalog
-from hub.routing.subscriptions import Subscriptions
+from hub.routing.subscription_requests import Subscriptions
 from hub.routing.view_catalogs import ShownServers
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Request, Result, raw
-from hub.wire.mcp import L4, MODERN, TASKS_EXTENSION, Freshness, Kind, ListEntry, Snapshot
+from hub.wire.mcp import L4, MODERN, TASKS_EXTENSION, Kind
 from hub.wire.total_item_limit import MAX_ITEMS, MAX_STRINGS
+from hub.wire.upstream_snapshot import Freshness, ListEntry, Snapshot
 from tests.support.fakes import FakeHost, NoListener
 from upstreams.subscriptions.session_subscriptions import SessionSubscriptions
 

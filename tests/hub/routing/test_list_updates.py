@@ -15,7 +15,8 @@ from hub.routing.list_updates import COALESCE_S, ListUpdates
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.view_catalogs import ShownServers
 from hub.wire.jsonrpc import raw
-from hub.wire.mcp import L4, Freshness, Kind, ListEntry, Snapshot
+from hub.wire.mcp import L4, Kind
+from hub.wire.upstream_snapshot import Freshness, ListEntry, Snapshot
 
 
 def snapshot(name, *tools):

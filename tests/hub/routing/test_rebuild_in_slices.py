@@ -8,7 +8,7 @@ import trio.testing
 from msgspec import Raw, structs
 
 import hub.catalog.upstream_entries
-from config.security_settings import Profile, ToolOverride
+from config.profile_settings import Profile, ToolOverride
 from hub.catalog.catalog import Catalog
 from hub.catalog.merge_catalog import choose, merge
 from hub.catalog.profiles.profile_entries import ProfileRules
@@ -23,7 +23,8 @@ from hub.routing.live_catalog import LiveCatalog
 from hub.routing.view_catalogs import CATALOG, ShownServers
 from hub.wire.http.mirror_headers import mirrors_of
 from hub.wire.jsonrpc import raw
-from hub.wire.mcp import L4, Freshness, Kind, ListEntry, Snapshot
+from hub.wire.mcp import L4, Kind
+from hub.wire.upstream_snapshot import Freshness, ListEntry, Snapshot
 
 CODING = profile_view("coding")
 SCHEMA = Raw(b'{"type":"object","properties":{"a":{"type":"string"}}}')

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from hub.catalog.embedded_uris import LARGE_BYTES
+from hub.catalog.rewrite_embedded_uris import LARGE_BYTES
 from hub.wire.jsonrpc import Failure, Request, Result, raw
 from hub.wire.mcp import L4, MODERN, Kind
 from hub.wire.total_item_limit import MAX_ITEMS, SMALL_BYTES
@@ -64,7 +64,7 @@ async def test_tagged_uris_in_arguments_are_put_right_however_large_these_are(fi
 @pytest.mark.covers("I-3", "SEC-13")
 @pytest.mark.parametrize("filler", [0, LARGE_BYTES])
 async def test_a_call_with_too_many_tagged_uris_is_refused_and_not_made(filler, monkeypatch):
-    monkeypatch.setattr("hub.catalog.embedded_uris.MAX_TAGS", 2)
+    monkeypatch.setattr("hub.catalog.rewrite_embedded_uris.MAX_TAGS", 2)
     bench = Bench("find")
     found = await bench.ask("tools/call", name="files__find", arguments=["hub.files+x://1"] * 3 + ["a" * filler])
     assert isinstance(found, Failure)

@@ -6,7 +6,8 @@ import trio.testing
 from msgspec import structs
 
 from hub.wire.jsonrpc import Failure, Result, raw
-from hub.wire.mcp import Kind, ListEntry
+from hub.wire.mcp import Kind
+from hub.wire.upstream_snapshot import ListEntry
 from tests.support.routing_bench import Bench, Files
 
 

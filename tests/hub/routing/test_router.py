@@ -10,7 +10,8 @@ from hub.calls.host_exchange import HostExchange
 from hub.catalog.view_names import EVERYTHING, server_view
 from hub.link.hub_errors import UpstreamUnavailable
 from hub.wire.jsonrpc import RemoteProtocolError, Request, Result, raw
-from hub.wire.mcp import L1, L3, L4, MODERN, Kind, ListEntry
+from hub.wire.mcp import L1, L3, L4, MODERN, Kind
+from hub.wire.upstream_snapshot import ListEntry
 from tests.support.fakes import FakeHost
 from tests.support.routing_bench import Bench
 
@@ -64,7 +65,7 @@ def find_cached(reads, upstream, original, asked, caller, catalog, *, is_private
 @pytest.mark.covers("K-2")
 @pytest.mark.parametrize("reading", [None, object()])
 async def test_at_once_is_what_is_kept_of_what_is_asked_for_plainly(reading, monkeypatch):
-    monkeypatch.setattr("hub.routing.stages.find_cached", find_cached)
+    monkeypatch.setattr("hub.routing.compose_chains.find_cached", find_cached)
     bench = Bench(reading=reading)
     note = ListEntry("note:a", {"uri": raw("note:a"), "name": raw("a")})
     lists = {**bench.files.snapshot.lists, Kind.RESOURCE: (note, ListEntry("note:b", {"uri": raw("note:b")}))}

@@ -10,7 +10,7 @@ from hub.calls.chain import Stage
 from hub.control.answers import LimitStatus
 from hub.link.call_interface import Identity
 from hub.link.hub_errors import DeadlineExceeded
-from hub.routing.stages import Line
+from hub.routing.compose_chains import Line
 from hub.wire.jsonrpc import Request, Result, raw
 from hub.wire.mcp import HUB_FAILURE, L4, MODERN
 from tests.support.failure_facts import but_ref

@@ -3,10 +3,10 @@
 import pytest
 import trio
 
-from hub.bridge.tasks.messages import TaskTicket
+from hub.bridge.tasks.translate_tasks import TaskTicket
 from hub.calls.chain import Stage
 from hub.catalog.upstream_entries import UpstreamEntries
-from hub.routing.stages import Line
+from hub.routing.compose_chains import Line
 from hub.wire.jsonrpc import Failure, Result
 from hub.wire.mcp import L4, MODERN
 from tests.journeys.test_journey_subscriptions import A, B, listen, notes, settle, told, touch
@@ -14,7 +14,7 @@ from tests.journeys.test_journey_tasks import EXTENSION, FakeTask, TaskServer, t
 from tests.support.fakes import FakeHost, FakeUpstream
 from tests.support.house import a_house
 from tests.support.routing_bench import Bench
-from upstreams.subscriptions.subscription import LINGER_S
+from upstreams.subscriptions.resource_subscription import LINGER_S
 
 REFUSED = -32060
 

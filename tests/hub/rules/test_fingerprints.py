@@ -19,7 +19,8 @@ from hub.rules.fingerprints import (
     state_of,
     words_of,
 )
-from hub.wire.mcp import L4, Freshness, Kind, ListEntry, Snapshot
+from hub.wire.mcp import L4, Kind
+from hub.wire.upstream_snapshot import Freshness, ListEntry, Snapshot
 from tests.support.tables import each_row
 
 pytestmark = pytest.mark.covers("PIN-01")

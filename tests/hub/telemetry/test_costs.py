@@ -4,6 +4,7 @@ import pytest
 
 from config.loading.checks.rules import problems_of_rules_of_server
 from config.settings import UpstreamConfig
+from hub.catalog.time_slices import finish
 from hub.link.hub_errors import DeadlineExceeded, Overloaded, UpstreamLost
 from hub.telemetry.costs import Cost, cost_of_one, price_of, price_of_key, sum_costs
 from hub.telemetry.tally import MAX_HOSTS, OTHER_HOST, Seconds, Tally
@@ -57,10 +58,10 @@ async def test_what_was_not_carried_out_for_certain_is_not_charged(autojump_cloc
         configs = {"files": PRICED}
         (call,) = told
         assert cost_of_one(call, configs) == Cost(int(charged), 0.01 * charged, call.size)
-        costs = sum_costs(recorder.tallies, configs)
+        costs = finish(sum_costs(recorder.tallies, configs))
         assert costs == {(call.host, "files"): cost_of_one(call, configs)}
         assert costs[call.host, "files"].tokens == -(-call.size // 4)
-        assert sum_costs(recorder.tallies, {})[call.host, "files"].price == 0
+        assert finish(sum_costs(recorder.tallies, {}))[call.host, "files"].price == 0
 
 
 def raises(error):

@@ -3,9 +3,11 @@
 import pytest
 
 from config.settings import UpstreamConfig
+from hub.catalog.time_slices import finish
 from hub.control.answers import HostRow, LimitStatus, Status, UpstreamRow
 from hub.link.call_interface import Identity
-from hub.telemetry.ended import Ended
+from hub.telemetry.describe_calls import sum_calls
+from hub.telemetry.operation_record import Ended
 from hub.telemetry.overview import Counted, make_overview, row_of_server
 from hub.telemetry.recorder import Recorder
 from hub.telemetry.tally import Seconds, Tally
@@ -31,7 +33,9 @@ def counted(*calls, now=NOW):
         tally.seconds.calls[second % 300] += 1
         tally.seconds.failed[second % 300] += bool(outcome)
         recorder.ring.append(Ended(number, now - ago, took, key, f"{upstream}__go", ANN, outcome, "", 1, 4, "unix"))
-    return Counted(recorder, CONFIGS, now)
+    found = Counted(recorder, CONFIGS, now)
+    finish(found.gather())
+    return found
 
 
 def row(found, name="files", state="connected", **facts):
@@ -87,8 +91,9 @@ def test_everything_is_told_together():
     found = counted(("files", "", 0.01, 100), ("files", "", 0.01, 2), ("db", "boom", 0.01, 2))
     host = HostRow(host="Desk 1", label="desk", asked=2, tools=4)
     rows = [row(found, changed=3), row(found, "db", "unresolved")]
-    status = Status(hosts=(host, HostRow(label="other")), all_tools=9, all_tokens=90, requests=2, warnings=("hm",))
-    seen = make_overview(status, rows, found, 5_000.0)
+    totals = finish(sum_calls(found.recorder, NOW, CONFIGS))
+    status = Status(hosts=(host, HostRow(label="other")), all_tools=9, all_tokens=90, calls=totals, warnings=("hm",))
+    seen = make_overview(status, rows, found, 5_000.0, inbox=4)
     assert (seen.at, seen.inbox, seen.questions, seen.warnings) == (6_000.0, 4, 2, ("hm",))
     assert [(each.host, each.calls, each.cost) for each in seen.hosts] == [("Desk 1", 3, 1.0), ("", 0, 0)]
     assert (seen.totals.calls, seen.totals.failed, seen.totals.tools, seen.totals.cost) == (3, 1, 9, 1.0)

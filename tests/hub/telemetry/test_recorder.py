@@ -1,5 +1,7 @@
 """One record of each operation: of a whole hub, for calls that go well, fail, are refused, cached or cancelled."""
 
+from time import perf_counter
+
 import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
@@ -70,3 +72,64 @@ async def test_tools_beyond_a_number_are_counted_together(autojump_clock):
         host = await house.host("lines", L4)
         await host.call("files__write", {})
         assert recorder.tallies["files", "tools/call", OTHER].count == 1
+
+
+@pytest.mark.covers("OM-9")
+@MARKS
+async def test_when_a_call_was_sent_and_first_heard_of_is_recorded(autojump_clock, carrier, version):
+    heard_at = []
+
+    async def slow(message, conversation):
+        await trio.sleep(2)
+        return {"content": []}
+
+    async def report(message, conversation):
+        about = {"progressToken": message["params"]["_meta"]["progressToken"], "progress": 1}
+        await conversation.tell("notifications/progress", about)
+        await wait_all_tasks_blocked()
+        heard_at.append(perf_counter())
+        return {"content": []}
+
+    fake = FakeUpstream(tools=["write"])
+    async with a_house({"files": fake}, upstreams={"files": {"in_flight": 1}}) as house:
+        ring = house.hub.router.chains.recorder.ring
+        host = await house.host(carrier, version)
+        fake.on["tools/call"] = slow
+        questions = [await host.start("tools/call", {"name": "files__write", "arguments": {}}) for _ in range(2)]
+        for question in questions:
+            await question.wait()
+        first, second = ring
+        assert first.at - first.took_s <= first.sent_at <= first.answered_at <= first.at
+        assert first.answered_at <= second.sent_at <= second.answered_at <= second.at
+
+        fake.on["tools/call"] = report
+        await host.call("files__write", {}, token="t")
+        assert ring[-1].sent_at <= ring[-1].answered_at <= heard_at[0] <= ring[-1].at
+
+        fake.refuses = True
+        await fake.conversation.close()
+        await wait_all_tasks_blocked()
+        question = await host.start("tools/call", {"name": "files__write", "arguments": {}}, token="u")
+        await wait_all_tasks_blocked()
+        back_at, fake.refuses = perf_counter(), False
+        await question.wait()
+        assert ring[-1].at - ring[-1].took_s <= back_at <= ring[-1].sent_at <= ring[-1].answered_at
+
+
+@pytest.mark.covers("OM-9")
+async def test_a_question_is_the_first_that_is_heard(autojump_clock):
+    asked_at = []
+
+    async def ask(message, conversation):
+        await conversation.ask("elicitation/create", {"message": "?", "requestedSchema": {"type": "object"}})
+        asked_at.append(perf_counter())
+        return {"content": []}
+
+    fake = FakeUpstream(tools=["write"])
+    fake.on["tools/call"] = ask
+    async with a_house({"files": fake}) as house:
+        host = await house.host("lines", L4, capabilities={"elicitation": {}})
+        host.on["elicitation/create"] = lambda request: {"action": "decline"}
+        await host.call("files__write", {})
+        (ended,) = house.hub.router.chains.recorder.ring
+        assert ended.sent_at <= ended.answered_at <= asked_at[0] <= ended.at

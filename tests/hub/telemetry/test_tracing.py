@@ -12,12 +12,14 @@ from config.loading.checks import hub as checks
 from config.settings import HubConfig, TracingConfig
 from hub.control.client import ControlClient
 from hub.control.methods import RELOAD
+from hub.wire.mcp import CLIENT_CAPABILITIES_KEY
 from tests.support.attached import INITIALIZE, Host, Post, ready, upstream
 from tests.support.otlp_collector import collecting
-from tests.support.processes import free_port, running_hub
+from tests.support.processes import ROOT, free_port, running_hub
 
 pytest.importorskip("opentelemetry.exporter.otlp.proto.http", reason="needs the extra otel")
 
+SHARED = ROOT / "tests" / "support" / "shared_server.py"
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 PARENT = f"00-{TRACE}-{SPAN}-01"
 CANARY = "canary-77ab"
@@ -170,6 +172,51 @@ def test_a_question_of_a_server_is_below_the_call_that_caused_it(tmp_path):
     assert [span.parent for span in spans if span is not received] == [received.id] * 3
     assert len(spans) == 4
     assert not any(CANARY.encode() in body for body in collector.bodies)
+
+
+QUESTIONS = {
+    ("legacy", "legacy"): [True, False],
+    ("legacy", "modern"): [True, False],
+    ("modern", "legacy"): [True],
+    ("modern", "modern"): [],
+}
+"""By eras of host and server, the spans of a question: of the server's (True), and of the hub's to the host. Between
+two modern ones it is a member of results, and the rounds have the spans."""
+
+
+@pytest.mark.covers("OT-4")
+@pytest.mark.parametrize(("era", "server"), PAIRS)
+def test_a_question_has_its_spans_in_each_pair_of_eras(tmp_path, era, server):
+    asking = f"[upstreams.asking]\ncommand = {json.dumps(sys.executable)}\nargs = {json.dumps([str(SHARED), server])}\n"
+    answer, meta = {"action": "decline"}, {"traceparent": PARENT, CLIENT_CAPABILITIES_KEY: {"elicitation": {}}}
+    with collecting() as collector:
+        text = config(collector.url, more=asking + f"era = '{server}'\n")
+        with running_hub(tmp_path, text) as hub, Host(hub) as host:
+            host.ask(0, "initialize", INITIALIZE | {"capabilities": {"elicitation": {}}})
+            host.receive()
+            if era == "legacy":
+                host.ask(1, "tools/call", {"name": "asking__ask", "arguments": {}, "_meta": {"traceparent": PARENT}})
+                asked = host.receive()
+                host.send({"jsonrpc": "2.0", "id": asked["id"], "result": answer})
+                result = host.receive()["result"]
+            else:
+                asked = Post(hub, "asking__ask", {}, token=hub.token, meta=meta).answer()[1]["result"]
+                more = {"inputResponses": dict.fromkeys(asked["inputRequests"], answer)}
+                more["requestState"] = asked["requestState"]
+                result = Post(hub, "asking__ask", {}, token=hub.token, meta=meta, **more).answer()[1]["result"]
+            rounds, messages = (2, 2) if (era, server) == ("modern", "modern") else (1 + (era == "modern"), 1)
+            messages += (era, server) == ("legacy", "modern")
+            spans = collector.await_spans(rounds + messages + len(QUESTIONS[era, server]))
+    assert "decline" in result["content"][0]["text"]
+    received = [span for span in spans if span.parent == SPAN]
+    assert [span.is_server for span in received] == [True] * rounds
+    assert {span.trace for span in spans} == {TRACE}
+    below = [span for span in spans if span.name == "elicitation/create"]
+    assert sorted((span.is_server for span in below), reverse=True) == QUESTIONS[era, server]
+    sent = [span for span in spans if span.name == "tools/call ask"]
+    assert [span.is_server for span in sent] == [False] * messages
+    assert {span.parent for span in (*below, *sent)} <= {span.id for span in received}
+    assert len({span.parent for span in below}) <= 1
 
 
 @pytest.mark.covers("OT-3")

@@ -32,7 +32,7 @@ from hub.wire.jsonrpc import (
     join,
     response_pieces,
 )
-from hub.wire.large_message_peeks import LARGE_BYTES
+from hub.wire.large_message_shortcuts import LARGE_BYTES
 from hub.wire.level_item_limit import PREFIX_BYTES
 from tests.support.tables import each_row
 

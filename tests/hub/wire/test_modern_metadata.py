@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET, Raw
 
-from hub.wire.declarations import ServerFacts, read_initialize_result
+from hub.wire.capabilities import ServerFacts, read_initialize_result
 from hub.wire.http.mirror_headers import encode_header
 from hub.wire.jsonrpc import RemoteProtocolError, raw
-from hub.wire.mcp import HOP_KEYS, MODERN, NAMED_BY, PREFIX, Freshness
+from hub.wire.mcp import HOP_KEYS, MODERN, NAMED_BY, PREFIX
 from hub.wire.modern_metadata import (
     MAX_META_BYTES,
     Metadata,
@@ -29,6 +29,7 @@ from hub.wire.modern_metadata import (
     split_params,
     stamp,
 )
+from hub.wire.upstream_snapshot import Freshness
 
 
 def meta(**members: object) -> dict[str, Raw]:

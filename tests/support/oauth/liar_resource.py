@@ -1,4 +1,5 @@
-"""Protected: the liar as an MCP server that wants a token (2025-06-18, JSON answers; tools `read` and `write`)."""
+"""Protected: the liar as an MCP server that wants a token (2025-06-18, JSON answers; tools `read` and `write`, which
+say who calls them if they are asked, `who`)."""
 
 import base64
 import json
@@ -94,7 +95,8 @@ class Protected(Pages):
         name, id = message.get("method"), message.get("id")
         if id is None:
             return self.say(202)
-        tool = (message.get("params") or {}).get("name")
+        params = message.get("params") or {}
+        tool = params.get("name")
         wants = state.args.write_scope if name == "tools/call" and tool == "write" else state.args.scope
         refused = lie == "res-403-loop" and name == "tools/call"
         scopes = found.get("scope", "").split()
@@ -102,16 +104,17 @@ class Protected(Pages):
             wants = next(more for number in count(1) if (more := f"more:{number}") not in scopes)
         if refused or wants not in scopes:
             return self.challenge(403, "insufficient_scope", wants)
-        return self.say(200, {"jsonrpc": "2.0", "id": id, **answer(name, tool)})
+        says = who if "who" in (params.get("arguments") or {}) else f"{tool}: done"
+        return self.say(200, {"jsonrpc": "2.0", "id": id, **answer(name, says)})
 
 
-def answer(method: str | None, tool: str | None) -> dict[str, Any]:
+def answer(method: str | None, says: str | None) -> dict[str, Any]:
     """The result or the error."""
     server = {"name": "liar", "version": "1"}
     results: dict[str | None, dict[str, Any]] = {
         "initialize": {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": server},
         "tools/list": {"tools": [{"name": name, "inputSchema": {"type": "object"}} for name in ("read", "write")]},
-        "tools/call": {"content": [{"type": "text", "text": f"{tool}: done"}]},
+        "tools/call": {"content": [{"type": "text", "text": says}]},
         "ping": {},
     }
     if method in results:

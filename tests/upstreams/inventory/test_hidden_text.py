@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from hub.wire.mcp import Kind, ListEntry
+from hub.wire.mcp import Kind
+from hub.wire.upstream_snapshot import ListEntry
 from tests.support.tables import each_row
 from upstreams.inventory.hidden_text import clean, count, strip
 

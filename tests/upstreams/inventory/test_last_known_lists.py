@@ -9,7 +9,8 @@ from msgspec import Raw, structs
 
 from config.remembered_facts import Memory
 from config.settings import UpstreamConfig
-from hub.wire.mcp import L4, MODERN, Freshness, Kind, ListEntry, Snapshot
+from hub.wire.mcp import L4, MODERN, Kind
+from hub.wire.upstream_snapshot import Freshness, ListEntry, Snapshot
 from upstreams.inventory.last_known_lists import (
     KEEP_DAYS,
     LATELY_S,

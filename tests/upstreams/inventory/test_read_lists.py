@@ -7,9 +7,10 @@ from msgspec import Raw
 
 import upstreams.inventory.read_lists
 from hub.link.hub_errors import UpstreamProtocolError
-from hub.wire.declarations import ServerFacts
+from hub.wire.capabilities import ServerFacts
 from hub.wire.jsonrpc import Failure, Result, raw
-from hub.wire.mcp import L4, Era, Freshness, Kind
+from hub.wire.mcp import L4, Era, Kind
+from hub.wire.upstream_snapshot import Freshness
 from tests.support.steps import counting
 from upstreams.inventory.read_lists import ENTRY_BYTES, MAX_ENTRIES, MAX_ENTRY_BYTES, MAX_PAGES, TURN_BYTES, walk
 

@@ -5,7 +5,7 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from config.settings import Timeouts, UpstreamConfig
-from hub.wire.declarations import ServerFacts
+from hub.wire.capabilities import ServerFacts
 from hub.wire.jsonrpc import Result, raw
 from hub.wire.mcp import L4, Era, Kind
 from upstreams.inventory.refresh import CALM_READINGS, REFRESH_WAIT_S, RETRY_LIST_S, ListRefresh

@@ -5,7 +5,7 @@ import trio
 
 from config.setting_declarations import Secret
 from config.settings import UpstreamConfig
-from upstreams.journal.history import MAX_KEYS, History
+from upstreams.journal.events_and_trouble import MAX_KEYS, History
 from upstreams.journal.journal import (
     MAX_CHARS,
     MAX_MERGED_CHARS,

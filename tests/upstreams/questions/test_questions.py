@@ -10,7 +10,7 @@ from config.settings import Timeouts, UpstreamConfig
 from hub.link.call_interface import Operation
 from hub.link.hub_errors import DeadlineExceeded, HubError
 from hub.link.rate_limits import QUESTIONS_PER_MINUTE
-from hub.wire.declarations import capabilities_of_shared_session
+from hub.wire.capabilities import capabilities_of_shared_session
 from hub.wire.jsonrpc import Failure, Result, raw
 from hub.wire.mcp import L3, L4, MODERN
 from tests.support.fakes import FakeHost, FakeUpstream

@@ -121,6 +121,9 @@ async def do(house, *hosts):
     [
         ({}, Era.LEGACY, "stdio", False, Sharing.SHARED),
         ({}, Era.LEGACY, "stdio", True, Sharing.INTERACTIVE),
+        ({}, Era.LEGACY, "ws", False, Sharing.SHARED),
+        ({}, Era.LEGACY, "ws", True, Sharing.INTERACTIVE),
+        ({"session_mode": "per_host"}, Era.MODERN, "ws", True, Sharing.PER_HOST),
         ({}, Era.LEGACY, "http", False, Sharing.PER_HOST),
         ({}, Era.LEGACY, "sse", True, Sharing.PER_HOST),
         ({"session_mode": "shared"}, Era.LEGACY, "http", True, Sharing.SHARED),

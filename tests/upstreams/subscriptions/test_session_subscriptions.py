@@ -12,7 +12,7 @@ from hub.wire.mcp import L4, MODERN
 from hub.wire.uri_hierarchy import parents
 from tests.support.fakes import FakeHost, FakeUpstream, make_supervisor, opener
 from upstreams.subscriptions.modern import OVERLAP_S
-from upstreams.subscriptions.subscription import LINGER_S, SubscriptionState
+from upstreams.subscriptions.resource_subscription import LINGER_S, SubscriptionState
 
 A, B, PART = "a://x/y", "a://x/z", "a://x/y/part"
 

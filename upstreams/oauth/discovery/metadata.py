@@ -7,7 +7,7 @@ is wrong, what is needed makes the whole document worthless.
 from typing import Any, Final
 from urllib.parse import unquote_plus
 
-from config.errors import dot_keys, quote_toml
+from config.diagnostics import dot_keys, quote_toml
 from config.secrets.masks import mask_url
 from config.security_settings import OWN_PARAMETERS, UpstreamOAuth
 from upstreams.fetch.terms_and_answers import Allowed

@@ -20,8 +20,8 @@ from upstreams.oauth import model
 from upstreams.oauth.store import private_folder as files
 from upstreams.oauth.store import records
 from upstreams.oauth.store.key_seal import KeySeal
+from upstreams.oauth.store.redirects_and_consents import SignInFactsFile
 from upstreams.oauth.store.renewal_lock import HeldLock, hold_lock
-from upstreams.oauth.store.sign_in_facts import SignInFactsFile
 
 log = logging.getLogger(__name__)
 PLACES: Final = {

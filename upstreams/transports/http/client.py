@@ -22,10 +22,11 @@ from hub.link.channel import gather
 from hub.link.memory_budget import FREE_BYTES, Account
 from hub.wire.http.request_parser import HeadParser
 from upstreams.session_contract import Credential, RenewedHeaders
+from upstreams.transports.connect_to_url import CONNECT_S, CannotConnect, Url
 from upstreams.transports.http import response_parser, tcp_connection
 from upstreams.transports.http.request_credentials import NOT_LET_IN, RequestCredentials
 from upstreams.transports.http.response_parser import MalformedResponse, ResponseChunks, ResponseHead
-from upstreams.transports.http.tcp_connection import CannotConnect, ClientConnection, Died, Url
+from upstreams.transports.http.tcp_connection import ClientConnection, Died
 
 KEPT_IDLE_S: Final = 4.0
 """Time that a connection may lie idle when its server does not say. Many close after 5 s, and a call that meets the
@@ -258,7 +259,7 @@ class HttpClient:
     """Sent with every request; those that are the hub's own to set are left out."""
     _: KW_ONLY
     tls: ssl.SSLContext | None = None
-    connect_s: float = tcp_connection.CONNECT_S
+    connect_s: float = CONNECT_S
     """Time limit for connecting."""
     account: Account | None = None
     """Counts answers while they are read."""

@@ -19,20 +19,20 @@ from config.remembered_facts import Memory
 from config.settings import UpstreamConfig
 from hub.link import hub_errors
 from hub.link.memory_budget import Budget
-from hub.wire.declarations import ServerFacts
+from hub.wire.capabilities import ServerFacts
 from hub.wire.jsonrpc import Reply, encode_request
 from hub.wire.mcp import DISCOVER, MODERN, Era
 from hub.wire.modern_metadata import request_headers
 from upstreams.fetch.proxies import ProxyUnusable
 from upstreams.session_contract import COMMON, Session, SessionEvents, SessionTerms, StatusError
+from upstreams.transports.connect_to_url import on_its_way, parse_url
 from upstreams.transports.http.client import HttpClient
 from upstreams.transports.http.legacy import LegacyHttp
 from upstreams.transports.http.modern import ModernHttp
 from upstreams.transports.http.poster import CONTENT, Poster, field_lines
 from upstreams.transports.http.sse_transport import SseSession
-from upstreams.transports.http.tcp_connection import on_its_way, parse_url
 from upstreams.transports.negotiation import about, find_modern
-from upstreams.transports.stamp_for_era import stamp_own
+from upstreams.transports.request_params_for_era import stamp_own
 
 SSE: Final = "sse"
 """Remembered in place of an era."""

@@ -20,7 +20,7 @@ from hub.link.hub_errors import HubError, Overloaded, UpstreamLost, UpstreamProt
 from hub.link.peer import last_words
 from hub.link.rate_limits import TokenBucket
 from hub.wire import jsonrpc
-from hub.wire.declarations import initialize_params
+from hub.wire.capabilities import initialize_params
 from hub.wire.jsonrpc import Notification, Reply, Request, RequestId, Result, raw
 from hub.wire.mcp import CANCELLED, INITIALIZE, INITIALIZED, L4, PING, SET_LEVEL, Era
 from upstreams.questions.call_deadlines import Running
@@ -30,7 +30,7 @@ from upstreams.transports.http.answer_stream import AnswerStream, OnMessage, str
 from upstreams.transports.http.client import BegunRequest
 from upstreams.transports.http.poster import CONTENT, JSON, Poster, SessionUnknown
 from upstreams.transports.http.standing_stream import ServerSession, StandingStream
-from upstreams.transports.http.streamable_base import GOODBYE_S, RESENDABLE, StreamableSession
+from upstreams.transports.http.streamable_session import GOODBYE_S, RESENDABLE, StreamableSession
 from upstreams.transports.negotiation import about, judge_initialize
 
 SET_LEVEL_S: Final = 15.0

@@ -13,7 +13,7 @@ from trio.lowlevel import checkpoint
 
 from hub.link.hub_errors import HubError, UpstreamUnavailable
 from hub.wire import jsonrpc
-from hub.wire.declarations import ServerFacts
+from hub.wire.capabilities import ServerFacts
 from hub.wire.http.mirror_headers import InvalidMirror, Mirror, mirror_headers, mirrors_of
 from hub.wire.jsonrpc import EMPTY, Failure, Notification, Reply, Request, Result, peek_object, peek_str, raw
 from hub.wire.mcp import HEADER_MISMATCH, LISTEN, TOOLS_CALL, TOOLS_LIST, UNSUPPORTED_VERSION, Era, Kind
@@ -23,8 +23,8 @@ from upstreams.session_contract import COMMON, SessionEvents, SessionTerms, Stat
 from upstreams.transports.http.answer_stream import OnMessage
 from upstreams.transports.http.client import BegunRequest
 from upstreams.transports.http.poster import CONTENT, Poster, field_lines
-from upstreams.transports.http.streamable_base import RESENDABLE, StreamableSession
-from upstreams.transports.stamp_for_era import stamp_own
+from upstreams.transports.http.streamable_session import RESENDABLE, StreamableSession
+from upstreams.transports.request_params_for_era import stamp_own
 
 _TRACES = (b"x-mcp-header", b"\\u00")
 """One of these stands in every schema that asks for headers (the name may be written with escapes)."""

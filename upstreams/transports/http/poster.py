@@ -16,9 +16,9 @@ from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Response, deco
 from upstreams.fetch.proxy_tunnel import refusal
 from upstreams.fetch.terms_and_answers import retry_after_s
 from upstreams.session_contract import StatusError
+from upstreams.transports.connect_to_url import parse_url
 from upstreams.transports.http.answer_stream import AnswerStream, OnMessage, pick, pick_of_batch
 from upstreams.transports.http.client import BegunRequest, HttpClient, HttpReply
-from upstreams.transports.http.tcp_connection import parse_url
 
 JSON: Final = "application/json"
 EVENTS: Final = "text/event-stream"

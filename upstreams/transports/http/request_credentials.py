@@ -6,7 +6,6 @@ asked before each request. Either way what was refused is sent once more at most
 """
 
 import logging
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -14,22 +13,12 @@ from typing import Final
 import trio
 
 from hub.wire.jsonrpc import RemoteProtocolError, peek_object, peek_str
-from hub.wire.mcp import HUB_NAME, HUBD_VERSION
 from upstreams.session_contract import Credential, RenewedHeaders
-from upstreams.transports.http.tcp_connection import Url
+from upstreams.transports.connect_to_url import Url, fields_to_send
 
 NOT_LET_IN: Final = (401, 403)
 """Statuses of refusals that are about who asks."""
-_OWN_FIELDS: Final = frozenset(
-    {"accept", "accept-encoding", "connection", "content-length", "content-type", "expect", "host", "keep-alive"}
-    | {"last-event-id", "proxy-authorization", "te", "trailer", "transfer-encoding", "upgrade"}
-)
-"""Fields that the hub sets or never sends; in a configuration they are ignored, and so is `mcp-*`."""
-
 log = logging.getLogger(__name__)
-
-_FIELD_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_FIELD_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 
 
 @dataclass(eq=False, repr=False)
@@ -114,17 +103,6 @@ def _operation(body: bytes) -> str:
 
 
 def _lines(url: Url, headers: Mapping[str, str]) -> bytes:
-    lines = {
-        "host": f"Host: {url.authority}\r\n",
-        "user-agent": f"User-Agent: {HUB_NAME}/{HUBD_VERSION}\r\n",
-        "accept-encoding": "Accept-Encoding: identity\r\n",
-    }
-    for name, value in headers.items():
-        if not _FIELD_NAME.fullmatch(name):
-            raise ValueError(f"{name!r} cannot be the name of an HTTP header")
-        value = value.strip(" \t\r\n")  # a token read from a file ends with a newline
-        if not _FIELD_VALUE.fullmatch(value):
-            raise ValueError(f"the value of the header {name} holds characters that cannot be sent")
-        if name.lower() not in _OWN_FIELDS and not name.lower().startswith("mcp-"):
-            lines[name.lower()] = f"{name}: {value}\r\n"
-    return "".join(lines.values()).encode("latin-1")
+    fixed = f"Host: {url.authority}\r\nAccept-Encoding: identity\r\n"
+    fields = "".join(f"{name}: {value}\r\n" for name, value in fields_to_send(headers).values())
+    return (fixed + fields).encode("latin-1")

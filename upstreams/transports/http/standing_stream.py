@@ -14,13 +14,13 @@ from msgspec import Struct
 
 from hub.link.hub_errors import HubError, UpstreamUnavailable
 from hub.link.rate_limits import TokenBucket
-from hub.wire.declarations import ServerFacts
+from hub.wire.capabilities import ServerFacts
 from hub.wire.jsonrpc import RemoteProtocolError, Response, decode, is_batch, split_batch
 from hub.wire.mcp import L1, L2
 from upstreams.transports.http.answer_stream import AnswerStream, stream_headers
 from upstreams.transports.http.client import HttpReply
 from upstreams.transports.http.poster import EVENTS
-from upstreams.transports.http.streamable_base import StreamableSession
+from upstreams.transports.http.streamable_session import StreamableSession
 
 GREETING_S: Final = 0.5
 """Time limit for a server to open the stream before calls go ahead without it."""

@@ -1,4 +1,4 @@
-"""One connection to an upstream: its address, TCP and TLS, and bytes that are written without a checkpoint.
+"""One connection to an upstream over HTTP, whose bytes are written without a checkpoint.
 
 Only what a byte-level HTTP exchange needs; what the bytes mean is `client`'s.
 """
@@ -7,68 +7,19 @@ import os
 import select
 import socket
 import ssl
-from collections.abc import Mapping
 from typing import Final, Protocol
-from urllib.parse import urlsplit
 
 import trio
-from msgspec.structs import replace
 from trio.lowlevel import wait_readable, wait_writable
 
-from hub.link.channel import descriptor, rest_of, watch_peer
+from hub.link.channel import descriptor, rest_of
 from hub.linux.socket_watch import socket_watch
-from upstreams.fetch import connection, proxy_tunnel
-from upstreams.fetch.guard import FetchTarget, target_of
-from upstreams.fetch.proxies import Proxy, proxy_for
+from upstreams.fetch import connection
+from upstreams.transports.connect_to_url import CONNECT_S, Url, reach
 
-CONNECT_S: Final = 10.0
-TLS_S: Final = 5.0
 STALL_S: Final = 30.0
 RECEIVE_BYTES: Final = 64 << 10
 _QUICKACK: Final[int | None] = getattr(socket, "TCP_QUICKACK", None)  # Linux only
-
-
-class Url(FetchTarget, frozen=True):
-    """The address of an upstream, taken apart."""
-
-    proxy: Proxy | None = None
-    """The way to it."""
-
-    def request_start(self, method: str, target: str) -> str:
-        """The lines that begin a request for `target` (empty: the URL's own).
-
-        A proxy is asked for http:// by the whole URL (RFC 9112 3.2.2), with its own credentials, since many open
-        tunnels to port 443 alone. What goes through a tunnel does not know of it.
-        """
-        target = target or self.target
-        if self.proxy is None or self.secure:
-            return f"{method} {target} HTTP/1.1\r\n"
-        known = self.proxy.authorization.decode("ascii")
-        return f"{method} {self.origin}{target} HTTP/1.1\r\n" + (f"Proxy-Authorization: {known}\r\n" if known else "")
-
-
-def parse_url(text: str) -> Url:
-    """Take an http or https URL apart. Raises ValueError: anything else, or user info in it; the text does not repeat
-    the URL."""
-    parts = urlsplit(text)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError("not an http:// or https:// URL")
-    if parts.username is not None:
-        raise ValueError("a user name or password in a URL is not supported; put an Authorization into its headers")
-    secure = parts.scheme == "https"
-    host = parts.hostname if parts.hostname.isascii() else parts.hostname.encode("idna").decode("ascii")
-    return Url(secure, host, parts.port or (443 if secure else 80), target_of(parts, has_query=bool(parts.query)))
-
-
-def on_its_way(url: Url, environ: Mapping[str, str]) -> Url:
-    """`url` with the proxy that `environ` has for it, if any. Raises ProxyUnusable: the variable that counts names
-    none."""
-    proxy = proxy_for(environ, url.secure, url.host, url.port)
-    return url if proxy is None else replace(url, proxy=proxy)
-
-
-class CannotConnect(Exception):
-    """No connection could be made; the text says why, in words that tell no secrets."""
 
 
 class Died(Exception):
@@ -227,33 +178,5 @@ class ClientConnection:
 
 
 async def connect(url: Url, tls: ssl.SSLContext | None = None, *, within_s: float = CONNECT_S) -> ClientConnection:
-    """A new connection to the origin of `url`, or to its proxy. `tls` in place of the system's trust store. Raises
-    CannotConnect: refused, timed out, name unknown, certificate not trusted. Cancellation: leaves nothing open."""
-    stream: connection.AnyStream
-    try:
-        with trio.fail_after(within_s):
-            if url.proxy is None:
-                stream = await trio.open_tcp_stream(url.host, url.port)
-            elif url.secure:
-                stream = await proxy_tunnel.connect_via(url.proxy, tls or connection.system_trust(), url.host, url.port)
-            else:
-                stream = await proxy_tunnel.reach(url.proxy, tls or connection.system_trust())
-    except trio.TooSlowError:
-        way = "" if url.proxy is None else f" through the proxy {url.proxy.authority}"
-        raise CannotConnect(f"no connection{way} within {within_s:.0f} seconds") from None
-    except proxy_tunnel.ProxyRefusal as error:
-        raise CannotConnect(str(error)) from None
-    except (OSError, ValueError) as error:
-        raise CannotConnect(connection.reason(error)) from None
-    watch_peer(connection.bottom(stream).socket)  # or a server that vanished would never be noticed
-    return ClientConnection(await _secure(stream, url, tls or connection.system_trust()) if url.secure else stream)
-
-
-async def _secure(stream: connection.AnyStream, url: Url, tls: ssl.SSLContext) -> connection.AnyStream:
-    try:
-        with trio.fail_after(TLS_S):
-            return await connection.secure(stream, tls, url.host)
-    except trio.TooSlowError:
-        raise CannotConnect(f"no TLS handshake within {TLS_S:.0f} seconds") from None
-    except trio.BrokenResourceError as error:
-        raise CannotConnect(connection.reason(error)) from None
+    """A new connection to the origin of `url`, or to its proxy. As `reach`."""
+    return ClientConnection(await reach(url, tls, within_s=within_s))

@@ -73,8 +73,8 @@ export const call = {
     const server = one?.upstream ?? running?.upstream;
     return [
       h('p.lead', {}, h('span.code', {}, name), ' of ', link(server, 'server', server), ' for ', one?.host ?? running?.host),
-      one ? facts(['Result', result(one)], ['Took', took(one.took_s)], ['Ended', when(one.at)], ['Method', one.method],
-        ['Carried out', one.outcome && CARRIED_OUT[one.executed]], ['Sent', size(one.sent)],
+      one ? facts(['Result', result(one)], ['Waited', took(one.waited_s)], ['First answer', took(one.first_answer_s)], ['Took', took(one.took_s)],
+        ['Ended', when(one.at)], ['Method', one.method], ['Carried out', one.outcome && CARRIED_OUT[one.executed]], ['Sent', size(one.sent)],
         ['Result size', `${size(one.size)}${one.tokens ? `, ${about(one.tokens)} tokens` : ''}`], ['Via', one.transport],
         ['Principal', one.principal], ['Cost', one.cost > 0 && money(one.cost)])
         : facts(['Result', state('busy', 'running')], ['For', took(running.for_s)], ['Method', running.method]),

@@ -118,8 +118,8 @@ function details(tool, pins) {
     tool.description.includes('\n') && h('p.pre', {}, tool.description),
     facts(['Hosts call it', h('span.code', {}, tool.visible)], ['It says of itself', hints.join(', ')], ['Failed', tool.failed > 0 && count(tool.failed)],
       ['Last used', tool.last_day], ['Median', tool.calls && took(tool.p50_s)]),
-    change?.words?.length > 0 && h('div', {}, h('h3', {}, 'Changed since it was approved'), change.words.map((each) => changeLines(each.where, each.old, each.new))),
-    h('h3', {}, 'Arguments'), argumentTable(tool.name, schema), h('details', {}, h('summary', {}, 'Raw definition'), h('pre', {}, JSON.stringify(tool.definition, null, 2))));
+    change?.words?.length > 0 && h('div', {}, h('h2.small', {}, 'Changed since it was approved'), change.words.map((each) => changeLines(each.where, each.old, each.new))),
+    h('h2.small', {}, 'Arguments'), argumentTable(tool.name, schema), h('details', {}, h('summary', {}, 'Raw definition'), h('pre', {}, JSON.stringify(tool.definition, null, 2))));
 }
 
 function argumentTable(name, schema) {

@@ -7,10 +7,10 @@ import tomlkit
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from config.errors import ConfigError
+from config.diagnostics import ConfigError
 from config.loading.assemble import load_all
 from config.loading.gather import gather
-from config.security_settings import Profile
+from config.profile_settings import Profile
 from config.setting_declarations import declarations, secrets_of
 from config.show.effective import hub_settings
 from hub.catalog.profiles.profile_entries import ProfileRules

@@ -17,7 +17,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 import hub.bridge.parking.parking
 from hub.bridge.parking.known_roots import ROOTS_VALID_S
 from hub.bridge.parking.parking import COALESCE_S, DRAIN_S, MAX_PARKED_EACH, PARK, TOMBSTONE_S, ParkedCalls
-from hub.bridge.request_state import EXPIRED, LOST, USED, BadState, RequestStates
+from hub.bridge.sealed_request_state import EXPIRED, LOST, USED, BadState, RequestStates
 from hub.link.call_interface import Exchange
 from hub.link.hub_errors import DeadlineExceeded, Draining, UpstreamLost
 from hub.link.peer import last_words

@@ -8,13 +8,14 @@ from msgspec import Raw, structs
 
 from config.settings import Timeouts, UpstreamConfig
 from hub.bridge.input_rounds import Crossing
-from hub.bridge.request_state import RequestStates
+from hub.bridge.sealed_request_state import RequestStates
 from hub.bridge.tasks.task_bridge import Tasks
 from hub.link.call_interface import Exchange, Operation
 from hub.link.hub_errors import Executed, HubError, UpstreamProtocolError, UpstreamUnauthorized, UpstreamUnavailable
 from hub.link.sealing import Sealer
 from hub.wire.jsonrpc import Failure, Reply, Request, Result, peek_object, raw
-from hub.wire.mcp import L3, L4, MODERN, Freshness, Kind, ListEntry, Snapshot
+from hub.wire.mcp import L3, L4, MODERN, Kind
+from hub.wire.upstream_snapshot import Freshness, ListEntry, Snapshot
 from tests.support.fakes import FakeHost
 
 TASK = {"taskId": "u", "status": "working", "createdAt": "", "lastUpdatedAt": "", "ttlMs": None}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from config.security_settings import Profile
+from config.profile_settings import Profile
 from hub.catalog.profiles.profile_choice import ProfileChoice, find_profile
 from hub.catalog.view_names import EVERYTHING, View, profile_view, server_view
 

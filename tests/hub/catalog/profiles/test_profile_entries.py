@@ -5,7 +5,7 @@ import json
 import pytest
 from msgspec import Raw, structs
 
-from config.security_settings import Profile, ResolvedOverride, ToolOverride
+from config.profile_settings import Profile, ResolvedOverride, ToolOverride
 from hub.catalog.merge_catalog import choose, merge
 from hub.catalog.profiles.fixed_arguments import FixedArguments
 from hub.catalog.profiles.profile_entries import ProfileRules
@@ -15,7 +15,8 @@ from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view_names import profile_view
 from hub.catalog.visible_names import Rules, UpstreamRule
 from hub.wire.jsonrpc import raw
-from hub.wire.mcp import L4, MODERN, Freshness, Kind, ListEntry, Snapshot
+from hub.wire.mcp import L4, MODERN, Kind
+from hub.wire.upstream_snapshot import Freshness, ListEntry, Snapshot
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "string", "x-mcp-header": "A"}, "b": {"type": "string"}}}
 LONG = "a_tool_with_a_name_that_is_longer_than_thirty_two"

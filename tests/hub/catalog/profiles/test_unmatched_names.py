@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from msgspec import Raw
 
-from config.security_settings import Profile, ToolOverride
+from config.profile_settings import Profile, ToolOverride
 from hub.catalog.merge_catalog import choose, merge
 from hub.catalog.profiles.profile_entries import ProfileRules
 from hub.catalog.sign_in_tool import SignInTool
@@ -14,7 +14,8 @@ from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view_names import profile_view, project_view
 from hub.catalog.visible_names import Rules, UpstreamRule
 from hub.wire.jsonrpc import raw
-from hub.wire.mcp import L4, Freshness, Kind, ListEntry, Snapshot
+from hub.wire.mcp import L4, Kind
+from hub.wire.upstream_snapshot import Freshness, ListEntry, Snapshot
 
 SCHEMA = Raw(b'{"type":"object","properties":{"a":{}}}')
 

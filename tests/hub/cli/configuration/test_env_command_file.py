@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
+from config.diagnostics import EditError
 from config.environment.hubd_env import in_block
-from config.errors import EditError
 from config.settings import HubConfig, ServerSettings, UpstreamConfig
 from hub.cli.configuration.env_command import environment_file, plan_capture, write_capture
 

@@ -1,6 +1,7 @@
 """`hubd calls` of a real hub, and the line of `hubd status`."""
 
 import json
+import re
 
 import pytest
 
@@ -45,6 +46,11 @@ def test_calls_are_listed_followed_and_shown(tmp_path):
         one = said(hub, "calls", die["ref"].upper())
         assert "talker__die" in one
         assert "upstream_lost?; nobody knows" in one
+        assert re.search(r" sent +[0-9:.]+, after a wait of [0-9.]+ ms\n", one)
+        assert "first answer" not in one
+        assert re.search(r" first answer +after [0-9.]+ m?s\n", said(hub, "calls", echo["ref"]))
+        assert 0 <= echo["waited_s"] <= echo["first_answer_s"] <= echo["took_s"]
+        assert die["first_answer_s"] is None
         assert json.loads(said(hub, "calls", echo["ref"], "--json"))["call"] == echo
         assert said(hub, "calls", "0" * 8, code=1).startswith("hubd: there is no call 00000000: the hub keeps the last")
         assert "expected a duration" in said(hub, "calls", "--slower", "much", code=2)

@@ -4,6 +4,8 @@ import http.client
 import json
 import re
 import sys
+import urllib.error
+import urllib.request
 from urllib.parse import urlsplit
 
 import pytest
@@ -56,6 +58,13 @@ def test_an_address_is_printed_that_opens_it_once(hub):
     assert "good once, for 60 s; the page is signed in for 1 h" in done.stderr
     browser = Browser(done.stdout.strip())
     assert browser.get("overview")[1]["server/demo"]["word"] == "connected"
+    for path, expected in (("metrics", 401), ("mcp", 401), ("healthz", 401)):
+        request = urllib.request.Request(hub.url.removesuffix("mcp") + path)
+        request.add_header("Authorization", f"Bearer {browser.key}")
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(request, timeout=60)
+        assert refused.value.code == expected
+        refused.value.close()
     assert hubd(hub, "dashboard", "--sign-out").stdout == "all pages of the dashboard are signed out\n"
     assert browser.get("overview")[0] == 401
     shown = json.loads(said(hub, "dashboard", "--print", "--json"))

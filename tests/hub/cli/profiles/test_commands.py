@@ -10,6 +10,7 @@ import pytest
 from config.hosts.host_file_records import FORMAT, Had
 from tests.support.attached import DEMO, INITIALIZE, Host, hubd, upstream
 from tests.support.processes import HUBD
+from tests.support.stdio_host import StdioHost
 from tests.support.terminal import Terminal, widest
 
 pytestmark = pytest.mark.covers("EP-10")
@@ -42,7 +43,11 @@ def told(hub, *words, code=0):
 
 def in_its_file(hub, words):
     """The words of a command, which reads the configuration of this hub if it reads any."""
-    reads = words[0] in ("tools", "profiles") or words[:2] in (("profile", "suggest"), ("profile", "remove"))
+    reads = words[0] in ("tools", "profiles") or words[:2] in (
+        ("profile", "suggest"),
+        ("profile", "remove"),
+        ("profile", "entry"),
+    )
     return [*words, "--config", hub.config] if reads else words
 
 
@@ -479,3 +484,16 @@ def test_a_tool_that_a_profile_renames_or_leaves_out_is_said_to_be_so(hub):
     renamed = told(hub, "tools", "mail__send", "--profile", "p", code=1)
     assert "the profile p calls mail__send post: `hubd tools --profile p post`" in renamed
     assert "the profile p leaves files__read out" in told(hub, "tools", "files__read", "--profile", "p", code=1)
+
+
+def test_the_entry_of_a_subagent_is_printed_and_starts_a_session_of_the_profile(hub, tmp_path):
+    hub.config.write_text(f'{hub.config.read_text()}\n[profiles.few]\nservers = ["mail"]\n')
+    told(hub, "reload")
+    shown = told(hub, "profile", "entry", "few", "codex", "--json")
+    assert shown["file"].endswith(".codex/agents/few.toml")
+    entry = tomllib.loads(shown["text"])["mcp_servers"]["hub"]
+    with StdioHost(entry, hub.env) as host:
+        assert sorted(host.tools()) == ["mail__fetch", "mail__send"]
+    assert "there is no profile 'nobody'" in told(hub, "profile", "entry", "nobody", "codex", code=2)
+    assert "no host 'nobody' is known" in told(hub, "profile", "entry", "few", "nobody", code=2)
+    assert "these have: claude-code, copilot, codex" in told(hub, "profile", "entry", "few", "cursor", code=1)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from config.name_globs import problem_of
-from config.security_settings import Profile
+from config.profile_settings import Profile
 from hub.cli.profiles.tool_globs import Choice, can_be_named, choice_of, profiles_without, tools_of_choice, with_unknown
 from hub.control.answers import ToolUse
 from tests.hub.cli.configuration.test_change_servers import Home

@@ -153,7 +153,8 @@ def test_a_program_of_a_host_approves_nothing(hub, tmp_path):
     (shop := tmp_path / "shop").mkdir()
     (shop / ".hubd.toml").write_text('[upstreams.till]\ncommand = "till"\n')
     argv = [sys.executable, "-c", HOST, str(HUBD), json.dumps(INITIALIZE), str(shop)]
-    with subprocess.Popen(argv, stdin=-1, stdout=-1, text=True, env=hub.env) as host:
+    from_a_shell = ["sh", "-c", '"$@"; exit', "sh", *argv]  # else it and this process are one program
+    with subprocess.Popen(from_a_shell, stdin=-1, stdout=-1, text=True, env=hub.env) as host:
         request, *tried = json.loads(host.stdout.readline())
         for code, error in tried:
             assert code == 1

@@ -8,7 +8,7 @@ from types import MappingProxyType
 import pytest
 
 from config.atomic_writes import replace_file
-from config.errors import EditError
+from config.diagnostics import EditError
 from hub.cli.context import Output
 from hub.cli.setup.carry_out import CarryOut, SetupPlan
 from hub.cli.setup.interrupts import Undo

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hub.cli.server_watch import outcome
+from hub.cli.await_server_starts import outcome
 from hub.cli.setup.verdicts import why_not_served
 from hub.control.answers import Status, UpstreamRow
 

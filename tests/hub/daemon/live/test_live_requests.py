@@ -8,9 +8,12 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from hub.daemon.live.live_requests import LiveRequests
+from hub.telemetry import costs, describe_calls
+from hub.telemetry.tally import Seconds, Tally
 from hub.wire.mcp import L4
 from tests.support.fakes import FakeUpstream
 from tests.support.house import a_house
+from tests.support.steps import counting
 from upstreams.journal.journal import MAX_QUEUED
 
 pytestmark = pytest.mark.covers("SEE-1")
@@ -110,6 +113,30 @@ async def test_a_reader_that_is_too_slow_is_told_how_many_it_lost(autojump_clock
                 recorder.listeners[-1](recorder.ring[0])
             found = await anext(answers)
             assert (len(found.calls), found.lost) == (MAX_QUEUED, 5)
+
+
+@pytest.mark.covers("SEE-3", "OD-7")
+async def test_an_overview_of_much_lets_others_have_their_turn(autojump_clock, monkeypatch):
+    async with a_house({f"s{each}": FakeUpstream(tools=["t"]) for each in range(30)}) as house:
+        recorder = house.hub.router.chains.recorder
+        for each in range(2_000):
+            seconds = recorder.seconds.setdefault(f"s{each % 30}", Seconds())
+            tally = recorder.tallies[f"s{each % 30}", "tools/call", f"t{each}"] = Tally(seconds)
+            tally.histogram("").observe(0.1)
+            tally.last.append(0.1)
+            tally.use("desk").charged += 1
+        requests = LiveRequests(house.hub, house.api.status)
+        for owner, name, most in (
+            (costs, "cost_by_host", 100),
+            (describe_calls, "count_failures", 100),
+            (Seconds, "last", 10),
+            (house.api, "_upstream", 1),
+        ):
+            with counting() as steps, monkeypatch.context() as patch:
+                steps.count(patch, owner, name)
+                assert (await requests.overview()).totals.calls == 2_000
+            assert steps.total >= 30
+            assert steps.most <= most, name
 
 
 @pytest.mark.covers("SEE-3")

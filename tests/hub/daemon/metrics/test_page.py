@@ -6,7 +6,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from hub.daemon.metrics.page import SHARED_S, MetricsPage
 from hub.link.hub_errors import HubError
-from hub.telemetry.metrics import SERIES, Family
+from hub.telemetry.prometheus_text import SERIES, Family
 from hub.telemetry.tally import Histogram
 from tests.support.http_fakes import Answered
 

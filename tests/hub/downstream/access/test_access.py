@@ -6,14 +6,14 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from config.errors import ConfigError
+from config.diagnostics import ConfigError
 from config.settings import HubConfig
 from hub.downstream.access.access import Access
 from hub.downstream.access.hub_urls import ways_in
 from hub.downstream.access.refusals import ANYBODY, FORBIDDEN, NO_TOKEN, WRONG_TOKEN
 from hub.downstream.access.token_files import read_or_make_token
 from hub.link.call_interface import Identity
-from hub.net.http_server import HttpRequest
+from hub.net.look_after_connections import HttpRequest
 
 TOKEN = "t" * 43
 OWNER = Identity("local", "http")

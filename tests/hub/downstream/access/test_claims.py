@@ -4,7 +4,7 @@ import pytest
 
 from config.security_settings import AccessIssuer
 from hub.downstream.access.claims import ANY_CLIENT, SKEW_S, TokenVerdict, lacking, verdict_of
-from hub.downstream.access.read_jwt import Unfit
+from hub.downstream.access.read_unverified_jwt import Unfit
 
 NOW = 1_700_000_000.0
 GOOD = {"sub": "alice", "aud": "hub", "exp": NOW + 300}

@@ -10,7 +10,7 @@ from hub.downstream.access import issuer_token_verdicts
 from hub.downstream.access.access import Access, Credentials
 from hub.downstream.access.claims import TokenVerdict, verdict_of
 from hub.downstream.access.issuer_token_verdicts import IssuerTokens
-from hub.downstream.access.read_jwt import Unfit, read_jwt
+from hub.downstream.access.read_unverified_jwt import Unfit, read_jwt
 from hub.downstream.access.refusals import NOT_NOW, TOKEN_IN_QUERY
 from hub.downstream.access.token_lookup import NamedTokens
 from hub.link.call_interface import Identity

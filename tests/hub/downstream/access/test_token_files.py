@@ -5,7 +5,7 @@ import os
 import pytest
 import trio
 
-from config.errors import EditError
+from config.diagnostics import EditError
 from config.security_settings import AccessToken
 from config.setting_declarations import Secret
 from hub.downstream.access.access import Access, Credentials

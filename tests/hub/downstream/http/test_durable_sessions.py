@@ -9,8 +9,8 @@ import trio
 import trio.testing
 
 from cache.shared_store import MAX_FACT_BYTES
+from config.profile_settings import Profile
 from config.remembered_facts import Memory
-from config.security_settings import Profile
 from hub.catalog.profiles.profile_choice import ProfileChoice
 from hub.catalog.view_names import EVERYTHING
 from hub.downstream.http import age_in_running_time, sessions

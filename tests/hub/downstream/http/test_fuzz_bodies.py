@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from hub.downstream.http.refusals import NOTHING_HERE
-from hub.net.http_server import HttpRequest
+from hub.net.look_after_connections import HttpRequest
 from hub.wire.mcp import L2, L4, MODERN
 from tests.hub.downstream.lines.test_fuzz_lines import COUNT, SEED, mutated, sound
 from tests.support.http_fakes import Answered, Host, Scripted, make_endpoint, pending

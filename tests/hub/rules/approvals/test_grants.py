@@ -136,6 +136,28 @@ async def test_what_cannot_be_saved_is_said(tmp_path):
     assert Grants(tmp_path / "grants.json", Clock()).covers(wish()) is False
 
 
+@pytest.mark.covers("POL-28")
+async def test_hubs_that_share_a_file_neither_lose_nor_bring_back_approvals(tmp_path):
+    path = tmp_path / "grants.json"
+    one, two = await two_grants(path), Grants(path, Clock())
+    one.revoke("A234")
+    await one.save()
+    two.give_always("C234", other("third"), 90)
+    await two.save()
+    assert [id for id, *_ in Grants(path, Clock())] == [id for id, *_ in one] == ["B234", "C234"]
+    assert not two.covers(wish())
+    assert one.covers(other("third"))
+    one.revoke("C234")
+    one.save_now()
+    assert not two.covers(other("third")), "though it has written nothing since"
+    two.give_always("D234", other("fourth"), 90)
+    assert two.revoke("D234")
+    path.write_text("damaged")
+    assert two.covers(other())
+    await two.save()
+    assert [id for id, *_ in Grants(path, Clock())] == ["B234"]
+
+
 # --- a full disk ------------------------------------------------------------------------------------------------------
 
 

@@ -12,7 +12,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from config.security_settings import Profile
+from config.profile_settings import Profile
 from config.settings import AuditConfig, Timeouts
 from hub.link.call_interface import Identity
 from hub.rules.audit.files import AuditFiles, logs_in

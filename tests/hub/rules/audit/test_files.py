@@ -142,6 +142,24 @@ def test_old_files_go(log, tmp_path, clock):
     assert is_whole(tmp_path)
 
 
+@pytest.mark.covers("AUD-04")
+@pytest.mark.parametrize(
+    ("age_days", "keep", "keep_days", "is_told"),
+    [(0, 3, 90, True), (0, 3, 0, True), (8, 3, 90, False), (2, 3, 1, False), (0, 0, 90, False)],
+)
+def test_records_that_are_made_to_push_out_others_are_told_of(
+    log, tmp_path, clock, monkeypatch, caplog, age_days, keep, keep_days, is_told
+):
+    monkeypatch.setattr(files_module, "MAX_BYTES", 500)
+    one = log(AuditConfig(keep=keep, keep_days=keep_days))
+    for number in range(20):
+        one.append([note(number=number)])
+        for path in logs_in(tmp_path / "audit")["audit.jsonl"]:
+            os.utime(path, (NOW - age_days * DAY_S,) * 2)
+    assert one.is_short == is_told
+    assert caplog.text.count("of the last days are removed") == is_told
+
+
 def test_a_clock_that_is_far_ahead_removes_nothing(log, tmp_path, clock, monkeypatch):
     monkeypatch.setattr(files_module, "MAX_BYTES", 500)
     one = log()

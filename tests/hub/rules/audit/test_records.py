@@ -6,13 +6,14 @@ import pytest
 from msgspec import Raw
 
 from config.settings import UpstreamConfig
-from hub.bridge.request_state import NO_ROUND, FirstRound
+from hub.bridge.sealed_request_state import NO_ROUND, FirstRound
 from hub.link.call_interface import Identity
 from hub.rules.audit.lines import Stamps, write_lines
 from hub.rules.audit.records import BEGIN, END, NOTE, Beginning, CallFacts, Describe
 from hub.rules.policy.verdict import UNRULED
-from hub.telemetry.ended import Ended
-from hub.wire.mcp import Kind, ListEntry, Snapshot
+from hub.telemetry.operation_record import Ended
+from hub.wire.mcp import Kind
+from hub.wire.upstream_snapshot import ListEntry, Snapshot
 
 
 def tool(**more):

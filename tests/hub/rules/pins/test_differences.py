@@ -8,7 +8,7 @@ from msgspec import Raw
 from hub.control.pin_messages import WordChange
 from hub.rules.fingerprints import fingerprint
 from hub.rules.pins.differences import describe
-from hub.rules.pins.steering_flags import flags
+from hub.rules.pins.prompt_injection_flags import flags
 from tests.support.tables import each_row
 
 pytestmark = pytest.mark.covers("PIN-04")

@@ -6,8 +6,9 @@ import pytest
 import trio
 from msgspec import structs
 
+from config.profile_settings import Profile
 from config.remembered_facts import Memory
-from config.security_settings import PolicyConfig, Profile
+from config.security_settings import PolicyConfig
 from hub.daemon.decision_requests import DecisionRequests
 from hub.link.hub_errors import HubError
 from hub.wire.jsonrpc import Failure
@@ -130,6 +131,28 @@ async def test_freeze_shows_what_was_approved(autojump_clock):
             assert kind == "approval_required"
             assert word in text
         assert len(calls(fake)) == 1
+
+
+@pytest.mark.covers("PIN-03")
+@pytest.mark.parametrize(
+    ("before", "after", "is_held"),
+    [
+        ({"readOnlyHint": True}, {"readOnlyHint": False}, True),
+        ({"readOnlyHint": True}, {}, True),
+        ({"destructiveHint": False}, {"destructiveHint": True}, True),
+        ({}, {"readOnlyHint": True}, False),
+        ({"readOnlyHint": True}, {"readOnlyHint": True, "title": "Other"}, False),
+    ],
+)
+async def test_freeze_stands_for_no_tool_that_does_more_by_its_own_word(before, after, is_held, autojump_clock):
+    fake = git()
+    fake.lists["tools"] = [tool("merge", "Merge it.", annotations=before)]
+    async with a_house({"git": fake}, upstreams={"git": {"pinning": "freeze", "trusted": True}}) as house:
+        host = await house.host("lines", L4)
+        await host.names()
+        fake.lists["tools"] = [tool("merge", "Merge it.", annotations=after)]
+        await changes(house, fake)
+        assert await host.names() == ([] if is_held else ["git__merge"])
 
 
 @pytest.mark.covers("EP-7")

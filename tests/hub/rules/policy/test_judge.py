@@ -17,14 +17,15 @@ from hub.catalog.uri_claims import UriClaims
 from hub.catalog.view_names import EVERYTHING
 from hub.catalog.visible_names import Rules, UpstreamRule
 from hub.link.call_interface import NO_RIGHTS, Caller, Identity, Rights
+from hub.rules.policy.arguments_for_conditions import decode_arguments, encode_arguments, refuse_other_types, types_of
 from hub.rules.policy.audience_lists import permit
 from hub.rules.policy.judge import CannotJudge, Judge, RuleTable
-from hub.rules.policy.judged_arguments import decode_arguments, encode_arguments, refuse_other_types, types_of
 from hub.rules.policy.rule_book import read_rules
 from hub.rules.policy.verdict import Effect
 from hub.wire.jsonrpc import raw
-from hub.wire.mcp import L4, Kind, ListEntry
-from upstreams.inventory.offer import empty_snapshot
+from hub.wire.mcp import L4, Kind
+from hub.wire.upstream_snapshot import ListEntry
+from upstreams.inventory.current_lists import empty_snapshot
 
 CURSOR, OTHER = Identity("local", "cursor"), Identity("local", "other")
 ANNOTATIONS = ({}, {"readOnlyHint": True}, {"destructiveHint": False}, {"openWorldHint": False})
@@ -89,6 +90,16 @@ def test_templates_go_by_the_text_before_their_first_variable():
     view = judge.view_for(EVERYTHING, OTHER)
     shown = permit(judge, catalog, view).parts[0].shown[Kind.TEMPLATE]
     assert [each.original for each in shown] == ["file:///{path}"]
+
+
+@pytest.mark.covers("POL-04")
+def test_a_server_with_bare_names_takes_no_rule_of_another():
+    rules = [UpstreamRule("u", prefix=""), UpstreamRule("github")]
+    snapshots = [snapshot("u", [("github__get", {}), ("get", {})]), snapshot("github", [("get", {})])]
+    judge, catalog = world(PolicyConfig(default="deny", allow=("github__*",)), snapshots, rules)
+    assert effect(judge, "get", upstream="github") is Effect.ALLOW
+    assert effect(judge, "get") is effect(judge, "github__get") is Effect.DENY
+    assert catalog.route(Kind.TOOL, "github__get").upstream == "github"
 
 
 @pytest.mark.covers("POL-04", "POL-05")

@@ -8,8 +8,8 @@ from msgspec import structs
 from config.loading.checks.rules import default_of, is_ruled
 from config.loading.one_file import Layer
 from config.loading.precedence import Origin
+from config.policy.selectors import Thing
 from config.security_settings import AccessConfig, AccessIssuer, AccessToken, ConditionalRule, PolicyConfig
-from config.selectors import Thing
 from config.settings import HubConfig, UpstreamConfig
 from hub.rules.policy.rule_book import read_rules
 from hub.rules.policy.verdict import Effect, Verdict

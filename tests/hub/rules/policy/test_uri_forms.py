@@ -2,7 +2,7 @@
 
 import pytest
 
-from config.selectors import spell_uri
+from config.policy.selectors import spell_uri
 from hub.rules.policy.uri_forms import forms_of
 
 

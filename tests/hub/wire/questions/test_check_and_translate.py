@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hub.bridge.request_state import input_required
-from hub.wire.declarations import (
+from hub.bridge.sealed_request_state import input_required
+from hub.wire.capabilities import (
     capabilities_for_upstream,
     capabilities_of_session,
     capabilities_of_shared_session,

@@ -17,9 +17,9 @@ from hub.wire.http.request_parser import MAX_HEAD_BYTES
 from tests.support.authority import Authority
 from tests.support.http_peer import Handler, HttpPeer, PeerRequest, Talk, http_peer
 from tests.support.steps import counting
+from upstreams.transports.connect_to_url import parse_url
 from upstreams.transports.http.client import PIECE_BYTES, HttpClient
 from upstreams.transports.http.response_parser import ResponseChunks
-from upstreams.transports.http.tcp_connection import parse_url
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 

@@ -10,8 +10,8 @@ import trio
 from hub.link.hub_errors import UpstreamDenied, UpstreamUnauthorized
 from hub.wire.jsonrpc import encode_request, raw
 from tests.support.http_peer import Handler, HttpPeer, PeerRequest, Talk, http_peer
+from upstreams.transports.connect_to_url import parse_url
 from upstreams.transports.http.client import HttpClient
-from upstreams.transports.http.tcp_connection import parse_url
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 NO = b'HTTP/1.1 401 Unauthorized\r\nWWW-Authenticate: Bearer realm="x"\r\nContent-Length: 2\r\n\r\nno'

@@ -14,10 +14,10 @@ from tests.support.http_fixture import config_for, run
 from tests.support.http_peer import Handler, HttpPeer, PeerRequest, Script, Talk, head, http_peer
 from tests.support.steps import counting
 from upstreams.session_contract import Session
+from upstreams.transports.connect_to_url import parse_url
 from upstreams.transports.http.client import HttpClient, HttpReply
 from upstreams.transports.http.poster import CONTENT, Poster
 from upstreams.transports.http.sse_transport import SseChannel
-from upstreams.transports.http.tcp_connection import parse_url
 
 LIMIT = 1_000_000
 SENT = 200_000

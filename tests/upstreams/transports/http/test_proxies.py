@@ -20,8 +20,8 @@ from tests.support.http_peer import PeerRequest, Script, Talk, http_peer
 from tests.support.processes import free_port
 from tests.support.proxy_peer import ProxyPeer, proxy_peer
 from upstreams.session_contract import Session
+from upstreams.transports.connect_to_url import Url, on_its_way, parse_url
 from upstreams.transports.http.client import HttpClient
-from upstreams.transports.http.tcp_connection import Url, on_its_way, parse_url
 
 FAR = "far.example"
 SECRET = "s3cret"

@@ -7,7 +7,7 @@ import trio
 
 from hub.link.call_interface import Operation
 from hub.link.hub_errors import DeadlineExceeded
-from hub.wire.declarations import capabilities_of_shared_session
+from hub.wire.capabilities import capabilities_of_shared_session
 from hub.wire.jsonrpc import Failure, raw
 from tests.support.http_fixture import TEXT, TIMEOUTS, Ear, Fixture, log_note, note, running
 from tests.support.http_peer import PeerRequest, Script, Talk

@@ -20,7 +20,7 @@ from hub.link.hub_errors import (
     UpstreamUnauthorized,
     UpstreamUnavailable,
 )
-from hub.wire.declarations import capabilities_of_shared_session
+from hub.wire.capabilities import capabilities_of_shared_session
 from hub.wire.jsonrpc import Failure
 from hub.wire.mcp import Era, Kind
 from tests.support.http_fixture import TEXT, Ear, config_for, failing, log_note, note, run, running

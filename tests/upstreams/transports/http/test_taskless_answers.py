@@ -18,7 +18,7 @@ from tests.support.http_fixture import ERAS, TEXT, TIMEOUTS, Ear, Fixture, note,
 from tests.support.http_peer import PeerRequest, Script, Talk, head
 from upstreams.questions.call_deadlines import Running
 from upstreams.session_contract import CallTimeouts
-from upstreams.transports.http.streamable_base import StreamableSession
+from upstreams.transports.http.streamable_session import StreamableSession
 
 CALL = Operation("tools/call", {"name": raw("t")})
 Outcome = Reply | HubError | None

@@ -18,7 +18,7 @@ from hub.link.call_interface import Operation
 from hub.link.hub_errors import Executed, HubError, Overloaded, UpstreamLost, UpstreamProtocolError, UpstreamUnavailable
 from hub.link.line_channel import MAX_LINE_BYTES
 from hub.link.memory_budget import Budget
-from hub.wire.declarations import capabilities_of_shared_session
+from hub.wire.capabilities import capabilities_of_shared_session
 from hub.wire.jsonrpc import Result, peek_str, raw
 from hub.wire.mcp import L2, L4, MODERN, Kind
 from tests.support.fakes import FakeHost

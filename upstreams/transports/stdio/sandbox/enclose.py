@@ -18,7 +18,7 @@ import trio
 from msgspec import structs
 
 from config import base_directories
-from config.errors import ConfigError
+from config.diagnostics import ConfigError
 from config.hub_paths import own_home, runtime_dir
 from config.loading.assemble import Loaded
 from config.loading.gather import DROP_INS, IMPORTED, OWN_VARIABLES

@@ -1,0 +1,155 @@
+"""Two accounts at real servers: processes with two environments, and sign-ins of two people, called at once."""
+
+import json
+import re
+import threading
+
+import pytest
+
+from tests.support.attached import Post, hubd
+from tests.support.oauth.rig import walk
+from tests.support.processes import PYTHON_1, running_hub
+from tests.support.signing_hub import signing_hub, told
+
+CALLS = 50
+WHO = """
+import os, sys
+from mcp.server.fastmcp import FastMCP
+server = FastMCP("who", log_level="WARNING")
+
+@server.tool()
+def who(number: int) -> str:
+    return f"{os.environ['WHO']} {number}"
+
+@server.resource("who://me")
+def me() -> str:
+    return os.environ["WHO"]
+
+server.run()
+"""
+PROFILES = '[profiles.work]\naccounts = {{ {0} = "work" }}\n[profiles.private]\naccounts = {{ {0} = "private" }}\n'
+
+
+def at_once(work, count=CALLS):
+    """What `work` returns for so many numbers, each in a thread."""
+    found = {}
+
+    def run(number):
+        found[number] = work(number)
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(count)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join(120)
+    return found
+
+
+def shown_calls(hub, *words):
+    lines = hubd(hub, "calls", *words, "--json", "-n", "100").stdout.splitlines()
+    return [json.loads(line) for line in lines]
+
+
+@pytest.mark.real
+def test_fifty_calls_of_two_environments_never_cross(tmp_path):
+    program = f"command = {json.dumps(str(PYTHON_1))}\nargs = {json.dumps(['-c', WHO])}"
+    accounts = "".join(f"[upstreams.who.accounts.{each}]\nenv = {{ WHO = '{each}' }}\n" for each in ("work", "private"))
+    config = f"startup_grace_s = 100\n{PROFILES.format('who')}[upstreams.who]\n{program}\n{accounts}"
+    with running_hub(tmp_path, config) as hub:
+
+        def call(number):
+            account = ("work", "private")[number % 2]
+            if number % 4 < 2:
+                arguments, query = {"number": number, "account": account}, ""
+            else:
+                arguments, query = {"number": number}, f"/~{account}"
+            return told(Post(hub, "who__who", arguments, token=hub.token, query=query).answer()[1]).text
+
+        assert at_once(call) == {number: f"{('work', 'private')[number % 2]} {number}" for number in range(CALLS)}
+        status = json.loads(hubd(hub, "status", "--json").stdout)
+        rows = {row["label"]: row for row in status["upstreams"]}
+        assert [*rows] == ["who:work", "who:private"]
+        assert rows["who:work"]["pid"] != rows["who:private"]["pid"]
+        calls = shown_calls(hub)
+        assert sorted(call["upstream"] for call in calls) == ["who:private"] * (CALLS // 2) + ["who:work"] * (
+            CALLS // 2
+        )
+        assert len(shown_calls(hub, "who")) == CALLS
+        records = hubd(hub, "audit", "query", "--upstream", "who:private", "--json").stdout.splitlines()
+        assert {json.loads(line)["up"] for line in records if json.loads(line)["k"] == "begin"} == {"who:private"}
+        hostile = told(
+            Post(hub, "who__who", {"number": 1, "account": "work"}, token=hub.token, query="/~private").answer()[1]
+        )
+        assert hostile.is_error
+        assert hostile.text == '"account" is fixed by profile private; leave it out'
+
+
+def test_fifty_calls_of_two_sign_ins_never_cross(oauth, tmp_path):
+    notes = oauth.liar(behind=oauth.oidc_provider())
+    accounts = "[upstreams.notes.accounts.work]\n[upstreams.notes.accounts.private]\n"
+    with signing_hub(tmp_path, {"notes": notes.url}, PROFILES.format("notes"), notes=accounts) as hub:
+        hub.until_refused()
+        people = {"work": "alice", "private": "bob"}
+        for account, person in people.items():
+            with hub.begun(f"notes:{account}") as begun:
+                hub.finish(walk(begun.url, user=person))
+                assert begun.outcome().state == "signed_in"
+
+        def call(number):
+            account = ("work", "private")[number % 2]
+            arguments = {"who": True, "account": account}
+            return told(Post(hub.hub, "notes__read", arguments, token=hub.hub.token).answer()[1]).text
+
+        found = at_once(call)
+        assert found == {number: found[number % 2] for number in range(CALLS)}
+        assert ["alice" in found[0], "bob" in found[1]] == [True, True], found
+        shown = json.loads(hubd(hub.hub, "auth", "--status", "--json").stdout)["accounts"]
+        assert [each["upstream"] for each in shown] == ["notes:private", "notes:work"]
+        out = hubd(hub.hub, "logout", "notes", "--account", "private")
+        assert out.returncode == 0, out
+        assert told(Post(hub.hub, "notes__read", {"who": 1}, token=hub.hub.token).answer()[1]).text == found[0]
+        refused = told(Post(hub.hub, "notes__read", {"account": "private"}, token=hub.hub.token).answer()[1])
+        assert 'Ask the user to run "hubd auth notes:private"' in refused.text
+
+
+KEYS = "env = { WHO = '${secret:WHO}' }\naccount = 'each'\n"
+
+
+@pytest.mark.real
+def test_everybody_has_keys_of_their_own(tmp_path):
+    program = f"[upstreams.who]\ncommand = {json.dumps(str(PYTHON_1))}\nargs = {json.dumps(['-c', WHO])}\n{KEYS}"
+    with running_hub(tmp_path, f'startup_grace_s = 100\n[policy]\ndefault = "allow"\n{program}') as hub:
+        assert hubd(hub, "secret", "set", "WHO", stdin="the owner").returncode == 0
+        tokens = {name: token_of(hub, name) for name in ("bob", "eve")} | {"local": hub.token}
+        hubd(hub, "restart", "who")
+
+        def call(name, number=0, tool="who__who"):
+            return told(Post(hub, tool, {"number": number}, token=tokens[name]).answer()[1])
+
+        assert call("local").text == "the owner 0"
+        for name in ("bob", "eve"):
+            refused = call(name)
+            assert refused.is_error
+            assert f"there is no secret WHO: run `hubd secret set WHO --for {name}`" in refused.text
+            kept = hubd(hub, "secret", "set", "WHO", "--for", name, stdin=f"key of {name}")
+            assert kept.returncode == 0, kept
+            assert call(name).text == f"key of {name} 0", "as soon as there is one"
+        names = ("bob", "eve", "local")
+        own = {"local": "the owner", "bob": "key of bob", "eve": "key of eve"}
+        assert at_once(lambda number: call(names[number % 3], number).text) == {
+            number: f"{own[names[number % 3]]} {number}" for number in range(CALLS)
+        }
+        assert "WHO" in hubd(hub, "secret", "ls", "--for", "bob").stdout
+        assert hubd(hub, "secret", "rm", "WHO", "--for", "eve", "--force").returncode == 0
+        assert hubd(hub, "restart", "who").returncode == 0
+        assert call("eve").is_error
+        assert call("bob").text == "key of bob 0"
+        log = (tmp_path / "hubd.log").read_text(errors="replace")
+        assert not any(secret in log for secret in own.values())
+
+
+def token_of(hub, principal):
+    """A token of a principal of its own."""
+    made = hubd(hub, "token", "new", principal, "--principal", principal)
+    (token,) = re.findall(r"hubd_[\w-]+", made.stdout)
+    return token
