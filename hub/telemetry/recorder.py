@@ -114,8 +114,24 @@ class Recorder(Stage):
         elif result == CANCELLED:
             seconds.cancelled[second % SECONDS] += 1
 
-        facts = host.is_cached, is_task, host.sent_at, host.answered_at
-        ended = Ended(ref, now, took, key, name, who, result, executed, sent, size, transport, *facts)
+        cached, sent_at, answered_at = host.is_cached, host.sent_at, host.answered_at
+        ended = Ended(
+            ref,
+            now,
+            took,
+            key,
+            name,
+            who,
+            result,
+            executed,
+            sent,
+            size,
+            transport,
+            cached,
+            is_task,
+            sent_at,
+            answered_at,
+        )
         self.ring.append(ended)
         for tell in self.listeners:
             tell(ended)
