@@ -77,6 +77,8 @@ def test_fifty_calls_of_two_environments_never_cross(tmp_path):
             CALLS // 2
         )
         assert len(shown_calls(hub, "who")) == CALLS
+        assert "who__who (private)" in hubd(hub, "calls").stdout
+        assert "who:work" in hubd(hub, "status").stdout
         records = hubd(hub, "audit", "query", "--upstream", "who:private", "--json").stdout.splitlines()
         assert {json.loads(line)["up"] for line in records if json.loads(line)["k"] == "begin"} == {"who:private"}
         hostile = told(

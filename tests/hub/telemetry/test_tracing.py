@@ -111,6 +111,31 @@ def test_a_call_is_one_trace(tmp_path, era, server):
     assert not any(each.encode() in everything for each in (CANARY, "tok-31337", hub.token, "alice"))
 
 
+TWICE = """
+[pipelines.twice]
+description = "Twice."
+input = { type = "object" }
+[[pipelines.twice.steps]]
+id = "one"
+tool = "files__echo"
+[[pipelines.twice.steps]]
+id = "two"
+tool = "files__echo"
+args = { text = "${one.text}" }
+"""
+
+
+@pytest.mark.covers("EF-6")
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+def test_each_step_of_a_pipeline_is_a_call_of_the_trace_of_its_host(tmp_path, era):
+    with collecting() as collector, running_hub(tmp_path, config(collector.url, more=TWICE)) as hub, ready(hub) as host:
+        call(hub, host, era, "hub__twice", {"traceparent": PARENT})
+        spans = collector.await_spans(4)
+    received = [span for span in spans if span.is_server]
+    assert [(span.name, span.trace, span.parent) for span in received] == [("tools/call files__echo", TRACE, SPAN)] * 2
+    assert sorted(span.parent for span in spans if not span.is_server) == sorted(span.id for span in received)
+
+
 @pytest.mark.covers("OT-2", "OT-3")
 @pytest.mark.parametrize(("era", "server"), PAIRS)
 def test_the_caller_decides_what_is_sampled(tmp_path, era, server):
