@@ -9,10 +9,9 @@ from typing import Final
 
 from hub.calls.chain import Intent, Outcome, Stage
 from hub.link.hub_errors import Executed, HubError
-from hub.telemetry.operation_record import ASKED, ERROR, OK, sum_up
+from hub.telemetry.operation_record import ASKED, OK, sum_up
 from hub.telemetry.tally import BOUNDS_S, Histogram, histogram_of
 from hub.wire.jsonrpc import Failure, Result
-from hub.wire.large_message_shortcuts import LARGE_BYTES
 from hub.wire.mcp import TOOLS_CALL
 
 log = logging.getLogger("hubd")
@@ -49,11 +48,7 @@ class MessageCount(Stage):
                 host.answered_at = now
             elif isinstance(outcome, HubError) and outcome.executed is Executed.NO:
                 host.sent_at = 0.0
-        if (
-            type(outcome) is not Result
-            or memoryview(outcome.value).nbytes > LARGE_BYTES
-            or bytes(outcome.value).find(ERROR) >= 0
-        ):
+        if type(outcome) is not Result or not outcome.is_fine:
             if isinstance(outcome, HubError) and outcome.executed is Executed.NO:
                 return  # nothing was sent
             found = sum_up(outcome).outcome

@@ -34,6 +34,7 @@ class BusyHost:
 def busy_host(env: Mapping[str, str], label: str = "cursor", *, cwd: Path | None = None) -> Iterator[BusyHost]:
     """A host that is attached to the hub of this environment, and works in `cwd`."""
     argv = [sys.executable, __file__, str(Path(sys.prefix, "bin", "hubd")), label]
+    argv = ["sh", "-c", '"$@"; exit', "sh", *argv]  # else it and this process are one program, as those of an app are
     with subprocess.Popen(
         argv, env=dict(env), cwd=cwd, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:

@@ -29,7 +29,6 @@ from hub.routing.live_catalog import LiveCatalog
 from hub.routing.own_tools import Operate
 from hub.routing.pipelines.fill_arguments import MAX_VALUE_BYTES, MissingValue, PipelineValues
 from hub.routing.replies_for_hosts import HostReplies
-from hub.telemetry.operation_record import tells_error
 from hub.wire.errors_for_hosts import ScopesNeeded
 from hub.wire.jsonrpc import (
     Failure,
@@ -42,6 +41,7 @@ from hub.wire.jsonrpc import (
     peek_str,
     raw,
 )
+from hub.wire.large_message_shortcuts import tells_error
 from hub.wire.mcp import HUB_FAILURE, MISSING_CAPABILITY, TOOLS_CALL
 from hub.wire.total_item_limit import data_of, peek_limited
 
