@@ -173,6 +173,6 @@ def test_users_without_a_number_here_are_told_from_nobody(monkeypatch, tmp_path,
     path.write_text(f"{numbers}\n")
     monkeypatch.setattr("hub.linux.peer_credentials.UID_MAP", str(path))
     with nullcontext() if is_unmapped else pytest.raises(PermissionError):
-        private_directories.refuse_foreign_dir("/tmp", SimpleNamespace(st_uid=base_directories.UNMAPPED))
+        private_directories.refuse_foreign_dir("/tmp", SimpleNamespace(st_uid=private_directories.UNMAPPED))
     with pytest.raises(PermissionError):
-        private_directories.refuse_foreign_dir("/tmp", SimpleNamespace(st_uid=base_directories.UNMAPPED - 1))
+        private_directories.refuse_foreign_dir("/tmp", SimpleNamespace(st_uid=private_directories.UNMAPPED - 1))
