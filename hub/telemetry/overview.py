@@ -177,11 +177,18 @@ def _judge(status: UpstreamRow, row: ServerRow, *, fails: bool) -> tuple[str, st
         if status.stale_config:
             reasons.append(f"still runs with its old settings: {sum_error_up(status.stale_config)}")
         if row.slow:
-            reasons.append("slow: its p95 is beyond the limit")
+            usual = _spell(alert_rules.slow_from_s(is_local=status.transport == "stdio"))
+            text = f"slow: one call in twenty takes {_spell(row.p95_s or 0.0)} or more; usual is below {usual}"
+            reasons.append(text)
         if fails:
-            reasons.append("many of its calls fail")
+            reasons.append(f"{100 * (row.failed_ratio or 0.0):.0f} % of its calls fail")
         return ("warning", reasons[0]) if reasons else ("good", None)
     return health, None
+
+
+def _spell(seconds: float) -> str:
+    """A duration for people, coarse, so that a sentence does not change all the time."""
+    return f"{seconds:.2g} s" if seconds >= 1 else f"{float(f'{1000 * seconds:.2g}'):.0f} ms"
 
 
 def make_overview(

@@ -33,7 +33,9 @@ class BusyHost:
 @contextlib.contextmanager
 def busy_host(env: Mapping[str, str], label: str = "cursor", *, cwd: Path | None = None) -> Iterator[BusyHost]:
     """A host that is attached to the hub of this environment, and works in `cwd`."""
-    argv = [sys.executable, __file__, str(Path(sys.prefix, "bin", "hubd")), label]
+    hubd = str(Path(sys.prefix, "bin", "hubd"))
+    # Below a shell: one of the same program as the tests would be one app with them.
+    argv = ["/bin/sh", "-c", '"$0" "$@"; exit $?', sys.executable, __file__, hubd, label]
     with subprocess.Popen(
         argv, env=dict(env), cwd=cwd, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:

@@ -1,7 +1,7 @@
 """`hubd calls`: what hosts have called, how it ended, and how long it took."""
 
 import re
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import to_builtins
 
@@ -9,9 +9,12 @@ from hub.cli.context import CommandFailed, Context, Output, as_line, client
 from hub.cli.live.logs_command import record
 from hub.cli.parser import add, moment, number_of, seconds
 from hub.cli.render.blocks import Block
-from hub.cli.render.calls import UNKNOWN, call_table, cost_blocks, one_call, one_running
+from hub.cli.render.calls import UNKNOWN, call_table, cost_blocks, has_costs, one_call, one_running
 from hub.control.call_messages import CallList
 from hub.control.methods import CALL_LINES, CALLS, LOGS, WATCH
+
+if TYPE_CHECKING:
+    from hub.cli.render.layout import Widths
 
 REF: Final = re.compile(r"[0-9a-f]{8}", re.I)
 NOT_RECORDED: Final = (
@@ -58,9 +61,10 @@ def _calls(options: Context, output: Output) -> None:
             return _show_one(found, str(wanted["about"]), output)
         if options.args and not found.records:
             output.note(NOT_RECORDED)
-        _print(found, output, is_first=True, is_padded=options.follow)
+        printer = _CallPrinter(output, follows=options.follow)
+        printer.print(found)
         while options.follow:
-            _print(hub.further(CALLS), output, is_padded=True)
+            printer.print(hub.further(CALLS))
     if not found.kept:
         output.remark("the hub keeps no calls (`[calls] keep = 0` in hubd.toml)")
     elif not found.calls:
@@ -74,18 +78,32 @@ def _show_costs(output: Output) -> None:
     output.answer(to_builtins(costs), lambda: cost_blocks(costs))
 
 
-def _print(found: CallList, output: Output, *, is_padded: bool, is_first: bool = False) -> None:
-    """Print calls, and the heads of the columns above the first ones."""
-    if output.json:
-        for call in found.calls:
-            print(as_line(to_builtins(call)), flush=True)
-        return
-    blocks: list[Block] = [f"{found.lost} calls before these were lost: too slow a reader"] if found.lost else []
-    if found.calls:
-        blocks.append(call_table(found.calls, has_heads=is_first, is_padded=is_padded))
-    if any(call.executed == "unknown" for call in found.calls):
-        blocks.append(UNKNOWN)
-    output.screen.show(*blocks)
+class _CallPrinter:
+    """Prints calls as one table, however many times there are more: columns and their widths stay."""
+
+    def __init__(self, output: Output, *, follows: bool) -> None:
+        self._output = output
+        self._follows = follows
+        self._with_costs: bool | None = None
+        """Whether the table has that column; None: it has not begun."""
+        self._widths: Widths = {}
+
+    def print(self, found: CallList) -> None:
+        """Print calls; above the first ones, and the first one that has a price, the heads of the columns."""
+        if self._output.json:
+            for call in found.calls:
+                print(as_line(to_builtins(call)), flush=True)
+            return
+        blocks: list[Block] = [f"{found.lost} calls before these were lost: too slow a reader"] if found.lost else []
+        if found.calls:
+            before, self._with_costs = self._with_costs, bool(self._with_costs) or has_costs(found.calls)
+            is_new = before != self._with_costs
+            blocks.append(
+                call_table(found.calls, shows_heads=is_new, is_padded=self._follows, with_costs=self._with_costs)
+            )
+        if any(call.executed == "unknown" for call in found.calls):
+            blocks.append(UNKNOWN)
+        self._output.screen.show(*blocks, before=self._widths)
 
 
 def _show_one(found: CallList, ref: str, output: Output) -> None:

@@ -17,11 +17,18 @@ _DROP: Final = (7, 6, 1, 2)
 _QUIET: Final = frozenset({"asked", "cancelled"})
 
 
-def call_table(calls: Sequence[CallRow], *, has_heads: bool = True, is_padded: bool = False) -> Table:
+def has_costs(calls: Sequence[CallRow]) -> bool:
+    """True if one of them has a price."""
+    return any(call.cost for call in calls)
+
+
+def call_table(
+    calls: Sequence[CallRow], *, shows_heads: bool = True, is_padded: bool = False, with_costs: bool | None = None
+) -> Table:
     """Operations, one on each line. `is_padded`: cells have a least width, so that lines which come later stand below;
-    together with the gaps these are 80."""
+    together with the gaps these are 80. `with_costs`: whether there is that column; None: if one has a price."""
     host, name, result = (8, 20, 10) if is_padded else (0, 0, 0)
-    has_costs = any(call.cost for call in calls)
+    costs = has_costs(calls) if with_costs is None else with_costs
     rows = [
         (
             paint(time_of(call.at), "dim"),
@@ -31,14 +38,13 @@ def call_table(calls: Sequence[CallRow], *, has_heads: bool = True, is_padded: b
             f"{latency(call.took_s):>7}",
             outcome(call, result),
             f"{size(call.size) if call.size else '-':>7}",
-            *((money(call.cost) if call.cost else None,) if has_costs else ()),
+            *((money(call.cost) if call.cost else None,) if costs else ()),
         )
         for call in calls
     ]
-    heads, notes = HEADS if has_costs else HEADS[:-1], [list(_contents(call)) for call in calls]
-    return Table(
-        heads if has_heads else (), rows, shorten=(_CALL, _RESULT, _HOST), drop=_DROP[not has_costs :], notes=notes
-    )
+    heads, notes = HEADS if costs else HEADS[:-1], [list(_contents(call)) for call in calls]
+    drop = _DROP[not costs :]
+    return Table(heads, rows, (_CALL, _RESULT, _HOST), drop, notes=notes, shows_heads=shows_heads)
 
 
 def _contents(call: CallRow) -> Iterator[Line]:

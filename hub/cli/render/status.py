@@ -12,9 +12,10 @@ from hub.cli.render.cache import brief
 from hub.cli.render.calls import totals
 from hub.cli.render.costs import host_name, warning_of
 from hub.cli.render.sign_ins import sign_in_notes
-from hub.cli.render.words import about, count_of, duration, group, hint_at_variable, join_names, size, times
+from hub.cli.render.words import about, count_of, duration, group, join_names, size, times
 from hub.control.answers import BufferStatus, ConfigStatus, HostRow, ProjectRow, ReplicaStatus, Status, UpstreamRow
 from upstreams.journal.error_line import error_line
+from upstreams.journal.lacking_variable import hint_at_variable
 
 NOTABLE: Final = 0.05
 """The part of the memory for buffers below which it is not shown."""

@@ -77,12 +77,16 @@ def test_how_well_a_server_is_and_why(facts, health, why):
 
 def test_slow_servers_and_those_that_fail_are_no_good():
     seen = row(counted(*[("files", "", 0.3, 1)] * 5))
-    assert (seen.slow, seen.health, seen.why) == (True, "warning", "slow: its p95 is beyond the limit")
+    why = "slow: one call in twenty takes 300 ms or more; usual is below 100 ms"
+    assert (seen.slow, seen.health, seen.why) == (True, "warning", why)
+    web = UpstreamRow(name="files", state="connected", transport="http")
+    why = "slow: one call in twenty takes 2.3 s or more; usual is below 2 s"
+    assert row_of_server(web, counted(*[("files", "", 2.345, 1)] * 5)).why == why
     remote = UpstreamRow(name="files", state="connected", transport="http")
     assert row_of_server(remote, counted(*[("files", "", 0.3, 1)] * 5)).health == "good"
     few = [("files", "tool_error", 0.01, 1)] * 2
     assert row(counted(*few)).health == "good", "two say little"
-    assert row(counted(*few, *[("files", "", 0.01, 1)] * 8)).why == "many of its calls fail"
+    assert row(counted(*few, *[("files", "", 0.01, 1)] * 8)).why == "20 % of its calls fail"
     assert row(counted(), state="unauthorized").word == "sign-in needed"
     assert row(counted(), state="connecting", installing=True).word == "installing"
 

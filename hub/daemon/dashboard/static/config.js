@@ -4,10 +4,8 @@ import { act } from './actions.js';
 import { request } from './api.js';
 import { h } from './dom.js';
 import { model } from './model.js';
-import { button, facts, filter, has, section, state, table, tile } from './parts.js';
+import { button, facts, filter, has, section, state, table, tile, wanted } from './parts.js';
 import { count, counted, duration, percent, size } from './words.js';
-
-let wanted = '';
 
 export const cache = {
   title: () => 'Cache',
@@ -59,7 +57,7 @@ export const config = {
       status.pending?.length > 0 && h('p', {}, state('warning', `Takes effect at the next start: ${status.pending.join(', ')}`)),
       status.warnings?.map((text) => h('p', {}, state('warning', text))),
       facts(['Files', status.files?.map((file) => h('div.code', {}, file))], ['Address', h('span.code', {}, model.overview.url)]),
-      h('div.tools', {}, filter('Filter', wanted, (value) => { wanted = value; })),
+      h('div.tools', {}, filter()),
       section('Settings', settingTable('config', data.settings)),
       data.servers.map((each) => section(each.name, settingTable(`config ${each.name}`, each.settings))),
     ];
@@ -72,4 +70,4 @@ export const settingTable = (id, settings) => table(id, 'Settings', [
   { head: 'Key', cell: (each) => h('span.code', {}, each.key) },
   { head: 'Value', cell: (each) => h('span.code', {}, shown(each.value)) },
   { head: 'From', cell: (each) => each.file ? h('span.code', {}, each.file, each.line ? `:${each.line}` : '') : each.layer },
-], settings.filter((each) => has(`${each.key} ${shown(each.value)}`, wanted)), { key: (each) => each.key, empty: 'Nothing is set here.' });
+], settings.filter((each) => has(`${each.key} ${shown(each.value)}`, wanted())), { key: (each) => each.key, empty: 'Nothing is set here.' });

@@ -1,5 +1,6 @@
 """`hubd calls` of a real hub, and the line of `hubd status`."""
 
+import io
 import json
 import re
 
@@ -7,6 +8,7 @@ import pytest
 
 from hub.cli.render.calls import call_table, totals
 from hub.cli.render.status import status
+from hub.cli.render.terminal import UNLIMITED, Screen
 from hub.control.answers import Status, UpstreamRow
 from hub.control.call_messages import CallRow, CallTotals
 from tests.support.attached import hubd, said, upstream
@@ -125,3 +127,22 @@ def test_arguments_are_shown_where_they_are_recorded(tmp_path):
         hub.config.write_text(f"{config}[calls]\nkeep = 0\n")
         assert hubd(hub, "reload").returncode == 0
         assert "the hub keeps no calls" in hubd(hub, "calls").stderr
+
+
+@pytest.mark.covers("SEE-1")
+@pytest.mark.parametrize("width", [80, UNLIMITED])
+def test_calls_that_come_later_stand_below_the_first_ones(width):
+    def line(before, *, shows_heads=False, **facts):
+        calls = [CallRow(ref="c7f3a9b2", at=1e9, took_s=0.003, **facts)]
+        screen = Screen(io.StringIO(), width=width)
+        return screen.render(call_table(calls, shows_heads=shows_heads, is_padded=True), before=before)
+
+    before = {}
+    long = "t" * 40
+    heads, first = line(before, shows_heads=True, host="claude-desktop", name="a", size=5).splitlines()
+    assert ("OUT" in heads) == (width > 80)  # the day takes its room
+    for facts in ({"host": "cursor", "name": "b"}, {"host": "c", "name": "d", "outcome": "tool_error", "size": 12_345}):
+        later = line(before, **facts)
+        assert later.index("  3 ms") == first.index("  3 ms")
+        assert later.index(f"  {facts['host']} ") == first.index("  claude-des")
+    assert (long in line(before, host="c", name=long)) == (width > 80)
