@@ -40,6 +40,11 @@ def config_dir() -> str:
     return f"{absolute('XDG_CONFIG_HOME') or _home('.config')}/hubd"
 
 
+def data_dir() -> str:
+    """For what was installed: `$XDG_DATA_HOME/hubd` or `~/.local/share/hubd`."""
+    return f"{absolute('XDG_DATA_HOME') or _home('.local/share')}/hubd"
+
+
 def make_dirs(path: str) -> None:
     """The directory `path`, and those above it, made for this user alone (0700) where they are missing.
     Raises: OSError, if they cannot be made, or would lie in a directory of another user, whom they would lock out: root

@@ -370,8 +370,9 @@ class ApprovalsConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     all."""
     ttl_s: Annotated[float, live(min=1, max=86_400, unit="seconds")] = 900.0
     """Time for which a request waits for a decision, and a yes for the call."""
-    remember: Annotated[Literal["once", "session", "always"], live()] = "always"
-    """The longest that a person is offered: for one call, until the conversation ends, or for `expire_days`."""
+    remember: Annotated[Literal["once", "session", "always"] | None, live()] = None
+    """The longest that a person is offered: for one call, until the conversation ends, or for `expire_days`. By itself
+    "always", but "session" once there are several principals."""
     expire_days: Annotated[float, live(min=1, max=3650, unit="days")] = 90.0
     """Time for which "always" is good."""
 

@@ -304,6 +304,14 @@ class ManagedUpstream:
         for pool in self.pools:
             pool.host_left(tenant)
 
+    def forget_keys(self, principal: str) -> None:
+        """Let no more calls use sessions that were opened with secrets of a principal, which are others now."""
+        if self.values.are_own:
+            for pool in self.pools:
+                for pooled in [each for each in pool.open_sessions() if each is not pool.main]:
+                    if pooled.account == principal:
+                        pool.let_go(pooled)
+
     def roots_changed(self, tenant: Tenant) -> None:
         for pool in self.pools:
             pool.roots_changed(tenant)

@@ -30,6 +30,8 @@ _NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)")
 _REFERENCE = re.compile(r"(?<!\$)\$\{")
 _TRUE, _FALSE = ("true", "yes", "y", "1", "on"), ("false", "no", "n", "0", "off")
 MAX_TEXT = 8192
+PATHS = ("filepath", "file", "directory")
+"""Formats of answers that are paths; the last two must be there."""
 
 
 Answers = Mapping[str, tuple[Piece, ...]]
@@ -45,26 +47,37 @@ def check_answer(slot: Slot, asked: Asked, text: str, absolute: Absolute, *, is_
         raise ValueError(f"it is longer than {MAX_TEXT} characters")
     if any(ord(c) < 32 or ord(c) == 127 for c in text):
         raise ValueError("it holds control characters")
-    if is_own and _REFERENCE.search(text) and not asked.typed and slot.place != "mount":
+    if is_own and is_reference(text) and not asked.typed and slot.place != "mount":
         return text  # what it leads to is not known yet
     kind = asked.input.format
     if asked.input.choices and text not in asked.input.choices:
         raise ValueError(f"it has to be one of {', '.join(asked.input.choices)}")
     if kind == "number" and not _NUMBER.fullmatch(text):
         raise ValueError("it has to be a number, such as 8080 or 0.5")
+    if kind == "number" and not (asked.least is None or float(text) >= asked.least):
+        raise ValueError(f"it has to be at least {asked.least:g}")
+    if kind == "number" and not (asked.most is None or float(text) <= asked.most):
+        raise ValueError(f"it has to be at most {asked.most:g}")
     if kind == "boolean":
         if text.lower() not in (*_TRUE, *_FALSE):
             raise ValueError("it has to be true or false")
         return "true" if text.lower() in _TRUE else "false"
-    if kind == "filepath" or asked.typed or (slot.place == "argument" and text.startswith("~/")):
+    if kind in PATHS or asked.typed or (slot.place == "argument" and text.startswith("~/")):
         text = absolute(text)  # no shell will replace `~`
     if slot.place == "mount" and (set(text) & set(',"$') or not text.startswith("/")):
         raise ValueError("a folder of a container is an absolute path without commas, quotes or $")
     return text
 
 
+def is_reference(text: str) -> bool:
+    """True if what it leads to is not known yet."""
+    return _REFERENCE.search(text) is not None
+
+
 def default_of(slot: Slot, asked: Asked, absolute: Absolute) -> str:
     """The default, if it can be used without asking anybody; "": there is none."""
+    if asked.defaults:
+        return ", ".join(asked.defaults)
     if not asked.input.default or asked.typed or asked.secret:
         return ""
     try:
@@ -90,8 +103,8 @@ def about(asked: Asked) -> str:
     return "; ".join(parts)
 
 
-def entry(way: Way, answers: Answers, source: RegistrySource) -> dict[str, Any]:
-    """The settings of the upstream, in the order in which they are written.
+def entry(way: Way, answers: Answers, source: RegistrySource | None) -> dict[str, Any]:
+    """The settings of the upstream, in the order in which they are written. `source`: None if no registry has it.
     Raises: NotRunnable, if an address came out that is none."""
     found: dict[str, Any]
     if way.kind == "remote":
@@ -103,7 +116,8 @@ def entry(way: Way, answers: Answers, source: RegistrySource) -> dict[str, Any]:
         env = _table(way.slots_at("variable"), answers)
         program, *words = _command_line(way, partial(_words_of, answers=answers), env)
         found = {"command": program, "args": words, "env": env}
-    return {name: value for name, value in found.items() if value not in ("", {})} | {"source": str(source)}
+    found = {name: value for name, value in found.items() if value not in ("", {})}
+    return found if source is None else found | {"source": str(source)}
 
 
 def words_without_answers(way: Way) -> list[str]:

@@ -81,6 +81,11 @@ class Asked(Struct, frozen=True, kw_only=True):
     """True if nobody may see the answer."""
     typed: bool = False
     """True if a default will not do: the user has to have typed it."""
+    least: float | None = None
+    most: float | None = None
+    """Bounds of a number."""
+    defaults: tuple[str, ...] = ()
+    """The values of a slot that has several unless somebody says others."""
 
 
 class Slot(Struct, frozen=True, kw_only=True):
@@ -118,8 +123,13 @@ def slots_of(templates: Iterable[tuple[Place, Sequence[ArgumentTemplate]]]) -> t
 
 
 def all_asked(slots: Sequence[Slot]) -> Iterator[tuple[Slot, Asked]]:
-    """The questions, each with its slot, in order."""
-    return ((slot, asked) for slot in slots for asked in slot.asked)
+    """The questions, each once, with its first slot, in order."""
+    keys: set[str] = set()
+    for slot in slots:
+        for asked in slot.asked:
+            if asked.key not in keys:
+                keys.add(asked.key)
+                yield slot, asked
 
 
 def _slot(place: Place, template: ArgumentTemplate, keys: set[str]) -> Slot:

@@ -179,6 +179,8 @@ class Package(Struct, frozen=True, kw_only=True, rename="camel"):
     runtime_arguments: Arguments = ()
     package_arguments: Arguments = ()
     environment_variables: KeyValues = ()
+    file_sha256: Word = ""
+    """That of a bundle, which `identifier` is the address of."""
 
 
 class ServerJson(Struct, frozen=True, kw_only=True, rename="camel"):

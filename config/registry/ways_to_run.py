@@ -1,6 +1,7 @@
 """The ways in which a server can be run: a package and its runner, or an address. Pure.
 
     npm -> npx -y ID@VERSION    pypi -> uvx ID@VERSION    oci -> docker|podman run --rm -i --init IMAGE    remote -> url
+    mcpb -> `bundle_manifest`, once it is there
 
 `runtimeHint` chooses among these, and never another program. A way that cannot be taken says why.
 
@@ -131,7 +132,7 @@ class Way(Struct, frozen=True, kw_only=True):
     """One way of running a server."""
 
     kind: str
-    """npm, pypi, oci, remote; or that of a package which is not run."""
+    """npm, pypi, oci, mcpb, remote; or that of a package which is not run."""
     why: str = ""
     """The reason why it cannot be taken; "": it can."""
     command: tuple[str, ...] = ()
@@ -141,11 +142,15 @@ class Way(Struct, frozen=True, kw_only=True):
     transport: str = ""
     """The setting `transport`, where it says more than the address does."""
     slots: tuple[Slot, ...] = ()
+    address: str = ""
+    sha256: str = ""
+    """The address of a bundle that has to be looked into before it is known what runs, and its SHA-256."""
 
     @property
     def title(self) -> str:
         """A few words for a person who chooses."""
-        return {"npm": "npm (npx)", "pypi": "PyPI (uvx)", "oci": "container"}.get(self.kind, self.kind)
+        titles = {"npm": "npm (npx)", "pypi": "PyPI (uvx)", "oci": "container", "mcpb": "bundle"}
+        return titles.get(self.kind, self.kind)
 
     def slots_at(self, place: Place) -> list[Slot]:
         """The slots of one sort, in order."""
@@ -174,7 +179,11 @@ def _try(kind: str, make: Callable[[], Way]) -> Way:
 def _of_package(package: Package, engine: str) -> Way:
     kind = package.registry_type
     if kind == "mcpb":
-        raise NotRunnable("it is a bundle (.mcpb), and this version cannot install bundles yet")
+        if not package.identifier.startswith(("https://", "http://")) or not package.identifier.isprintable():
+            raise NotRunnable("its bundle (.mcpb) has no address")
+        if not re.fullmatch(r"[0-9a-fA-F]{64}", package.file_sha256):
+            raise NotRunnable("it does not say the SHA-256 of its bundle (.mcpb), by which that is known")
+        return Way(kind=kind, address=package.identifier, sha256=package.file_sha256.lower())
     if kind not in ("npm", "pypi", "oci"):
         command = _BY_HAND.get(kind, "").format(package.identifier, package.version)
         is_safe = command and _SAFE.fullmatch(package.identifier) and _SAFE.fullmatch(package.version)

@@ -10,6 +10,7 @@ from typing import Final
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 _TAG = re.compile(r"hub\.([a-z0-9-]+)\+", re.I)
+_TAGS = re.compile(rf"(?:{_TAG.pattern})+", re.I)
 _UI_TAG = re.compile(r"ui://([a-z0-9-]+)~", re.I)
 _UI_TAG_LIKE = re.compile(r"ui://[a-z0-9-]*[~{]", re.I)
 
@@ -34,6 +35,11 @@ def untag(uri: str, known: Mapping[str, str]) -> tuple[str, str] | None:
     if (match := _TAG.match(uri)) and (upstream := known.get(match[1].lower())) is not None:
         return upstream, uri[match.end() :]
     return None
+
+
+def without_tags(uri: str) -> str:
+    """`uri` without `hub.` tags, of whatever servers, such as a hub behind this one gives."""
+    return uri[match.end() :] if (match := _TAGS.match(uri)) else uri
 
 
 def looks_tagged(uri: str) -> bool:

@@ -5,7 +5,8 @@ commands work with. A module for each family of commands, loaded once a command 
 `hub_commands` (status, cache, ...), `live` (logs), `tools_command` (tools), `client` (call, read, prompt, ...: the
 command line as a host), `sign_in` (auth, logout), `configuration` (add, remove, edit, config, env, ...),
 `secret_commands` (secret), `token_commands` (token), `completion` (in shells), `registry` (search, outdated, update),
-`setup`, `hosts` (install, import), `profiles`, `rules` (policy, approvals, approve, pins, audit), `service`, `doctor`.
+`bundles` (add, update), `setup`, `hosts` (install, import), `profiles`, `rules` (policy, approvals, approve, pins,
+audit), `service`, `doctor`.
 Parts of these:
 
 - `keyboard`: waiting for what a person types, or for Ctrl-C

@@ -241,6 +241,7 @@ CHECKS: Final[tuple[Callable[[machine_state.MachineState], Iterator[Finding]], .
     hub_status.limits,
     hub_status.search_mode,
     hub_status.profiles,
+    hub_status.pipelines,
     hub_status.rules,
     hub_status.root,
     hub_status.upstreams,

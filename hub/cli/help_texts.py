@@ -52,7 +52,7 @@ FAMILIES: Final[Mapping[str, Mapping[str, Mapping[str, str]]]] = {
             "add": "add a server to the configuration",
             "search": "search registries of servers by name",
             "outdated": "list servers of registries of which there is something newer",
-            "update": "bring a server of a registry to its newest version, after showing what changes",
+            "update": "bring a server of a registry or bundle to its newest version, after showing what changes",
         },
         "hub.cli.configuration.change_servers": {
             "remove rm": "remove a server from the configuration",

@@ -3,6 +3,7 @@
 What other commands say of secrets that they keep, or leave, is here, too.
 """
 
+import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -16,17 +17,20 @@ from config.loading.checks.http_access import PRINCIPAL
 from config.secrets.kept_secrets import MAX_VALUE_BYTES
 from config.secrets.store import SecretStore, Stored, check_name
 from config.secrets.uses import secret_uses
-from config.settings import OWNER
+from config.settings import LOOPBACK, OWNER
 from hub.cli.context import CommandFailed, Context, Output, UsageError
 from hub.cli.parser import Parser, add, add_config, on_main_file
 from hub.cli.render.blocks import Table
+from hub.wire.printable import printable
 
+PATIENCE_S: Final = 60.0
+MAX_ANSWER: Final = 1000
 PLACES: Final = {"keyring": "the keyring", "file": "a file only you can read"}
 _LISTED_PLACES: Final = {"keyring": "the keyring", "file": "a file", None: "not set"}
 _LISTED: Final = """\
   secrets  of each: name, kept ("keyring" or "file"; null: it is not set) and servers, those that use it"""
 _SET: Final = """\
-  name, kept  the secret, and where it is kept: "keyring" or "file"
+  name, kept  the secret, and where it is kept: "keyring", "file", or the hub of --at
   why         why not in the keyring
   servers     those that use it"""
 _REMOVED: Final = """\
@@ -45,6 +49,8 @@ def add_commands(commands: Any) -> None:
     ls = add(actions, "ls", of_hub(_ls), text, json=_LISTED, aliases=("list",))
     rm = add(actions, "rm", of_hub(_rm), "forget a secret", json=_REMOVED, aliases=("remove",))
     rm.add_flag("--force", "even if servers use it")
+    new.add_value("--at", "URL", "of a hub elsewhere, which keeps it for you alone; needs --token")
+    new.add_value("--token", "FILE", "the file with your token of that hub")
     for each in (new, ls, rm):
         each.add_value("--for", "PRINCIPAL", 'of a person who uses servers with `account = "each"`', dest="principal")
     for each in (new, rm):
@@ -67,6 +73,8 @@ def _open(options: Context) -> SecretStore:
 
 def _keep(options: Context, output: Output) -> None:
     check_name(options.name)
+    if options.at or options.token:
+        return _keep_elsewhere(options, output)
     store = _open(options)
     stored = store.keep(options.name, _ask(options))
     servers = secret_uses(options.config, os.environ).get(options.name, [])
@@ -82,6 +90,47 @@ def _keep(options: Context, output: Output) -> None:
         output.say(f"used by {', '.join(servers)}: a running hub restarts what is connected, and starts what waited")
     else:
         output.say(f"no server uses it yet: write ${{secret:{options.name}}} in its env, headers, args or url")
+
+
+def _opener() -> Any:
+    """It follows no redirect: the token and the secret are for this hub."""
+    from urllib import request  # not above: it is hardly ever needed
+
+    class Stay(request.HTTPRedirectHandler):
+        def redirect_request(self, *_: Any) -> None:
+            return None
+
+    return request.build_opener(Stay, request.ProxyHandler({}))
+
+
+def _keep_elsewhere(options: Context, output: Output) -> None:
+    """Have a hub elsewhere keep a secret for the person whose token this is.
+    Raises: UsageError: an option is missing; CommandFailed: the hub cannot be reached, or refuses."""
+    from urllib import error, request  # not above: it is hardly ever needed
+    from urllib.parse import urlsplit
+
+    url = urlsplit(options.at or "")
+    if not options.token or options.principal or not url.netloc or url.scheme not in ("http", "https"):
+        raise UsageError("--at needs the URL of a hub, such as https://hub.example, and --token FILE, and no --for")
+    if url.scheme == "http" and url.hostname not in LOOPBACK:
+        raise UsageError(f"{url.netloc} would be sent token and secret in the clear: its URL begins with https")
+    try:
+        token = Path(options.token).read_text().strip()
+    except (OSError, UnicodeDecodeError) as problem:
+        raise CommandFailed(f"cannot read {options.token}: {problem}") from None
+    body = json.dumps({"name": options.name, "value": _ask(options)}).encode()
+    fields = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+    asked = request.Request(f"{url.scheme}://{url.netloc}/secrets", body, fields, method="POST")
+    try:
+        with _opener().open(asked, timeout=PATIENCE_S):
+            pass
+    except error.HTTPError as problem:
+        said = printable(problem.read(MAX_ANSWER).decode(errors="replace"))
+        raise CommandFailed(f"{url.netloc} refuses ({problem.code}): {said}") from None
+    except OSError as problem:
+        raise CommandFailed(f"{url.netloc} cannot be reached: {problem}") from None
+    output.set(name=options.name, kept=url.netloc, servers=[])
+    output.say(f"{options.name} is kept at {url.netloc}, for calls of yours alone")
 
 
 def say_kept(kept: "Mapping[str, Stored]", output: Output) -> None:

@@ -6,6 +6,6 @@ of changed files, `bind_unix` has the unix sockets and the lock, `bind_http` and
 served, `http_routes` is the golden list of paths there (one row each), `api` what its user may ask of it.
 `assemble_sign_ins` has all of sign-ins at upstreams, made when it is needed, `sign_in_requests` what the user asks of
 that, `decision_requests` what people decide of calls and of changed definitions, `live` what whoever watches it is
-told, `metrics` what Prometheus is, `dashboard` what pages in a browser show. The process: `systemd`, `logs`,
-`loop_stalls` (of the event loop), `process_memory`, `banner`.
+told, `metrics` what Prometheus is, `keys_of_people` what people keep for themselves, `dashboard` what pages in a
+browser show. The process: `systemd`, `logs`, `loop_stalls` (of the event loop), `process_memory`, `banner`.
 """

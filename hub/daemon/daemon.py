@@ -37,6 +37,8 @@ from hub.daemon.dashboard.lazy_dashboard import Dashboard
 from hub.daemon.decision_requests import DecisionRequests
 from hub.daemon.http_listener import HttpListener
 from hub.daemon.http_routes import TokenPage
+from hub.daemon.keys_of_people import PATH as KEYS_PATH
+from hub.daemon.keys_of_people import KeysPage, names_of_keys
 from hub.daemon.live.live_requests import LiveRequests
 from hub.daemon.logs.handlers import FaultCounter, reopen
 from hub.daemon.logs.setup import HubLog
@@ -100,7 +102,8 @@ class Daemon:
         self._decisions = DecisionRequests(hub, lambda: self._lines.shims, lambda: listener.address[1])
         self._api = DaemonApi(hub, listener, self._reloader, self._watch, faults, self._log.own.journal, self._requests)
         self._metrics = MetricsPage(lambda: self._families.tell())
-        self._show_metrics()
+        self._keys = KeysPage(hub)
+        self._show_pages()
         self._live = LiveRequests(hub, self._api.status)
         parts = Parts(
             hub,
@@ -174,7 +177,7 @@ class Daemon:
         self._hub.apply(config, loaded.left_out, loaded.origins)
         self._log.adjust(config.log)
         await self._listener.apply(config, tcp)
-        self._show_metrics()
+        self._show_pages()
         if tcp is not None:
             self._announce()
 
@@ -185,11 +188,16 @@ class Daemon:
 
         return Families(self._hub, self._reloader, self._watch)
 
-    def _show_metrics(self) -> None:
-        """Have the page of metrics there, or not, as configured."""
+    def _show_pages(self) -> None:
+        """Have the pages of metrics and of keys there, or not, as configured."""
         place = "GET", METRICS_PATH
         if self._hub.config.metrics.enabled:
             self._listener.pages[place] = TokenPage(self._metrics.handle)
+        else:
+            self._listener.pages.pop(place, None)
+        place = "POST", KEYS_PATH
+        if names_of_keys(self._hub.config.upstreams):
+            self._listener.pages[place] = TokenPage(self._keys.handle, is_owners=False)
         else:
             self._listener.pages.pop(place, None)
 

@@ -7,6 +7,8 @@
                sign-ins of people at servers (`hub.sign_in.answer_browsers`)
     GET        /healthz  200                                                 token
     GET        /metrics  200, for Prometheus (`hub.daemon.metrics`)          token, the hub's or one for this alone
+    POST       /secrets  200; only where a server takes secrets of people    token of another than the owner
+               (`hub.daemon.keys_of_people`)
     GET, HEAD  /.well-known/oauth-protected-resource, and that with /mcp or /mcp/NAME behind it
                          200, metadata; only with auth = "oauth"             no token
     any        /mcp, /mcp/NAME, /mcp/@PROJECT, /mcp/~PROFILE                 token

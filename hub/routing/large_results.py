@@ -76,8 +76,8 @@ class LargeResults:
             texts += [] if text is None else [text]
         whole = "\n".join(texts).encode()
         structured = members.get("structuredContent", Raw(b""))
-        if memoryview(structured).nbytes > max(limit, len(whole)):  # it says more than the text does
-            whole = bytes(structured)
+        if len(whole) <= limit and memoryview(structured).nbytes > max(limit, 2 * len(whole)):
+            whole = bytes(structured)  # it says more than the text does
         if len(whole) <= limit:
             return reply
         end = _end_of_line(whole, limit)

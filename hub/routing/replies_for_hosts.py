@@ -39,7 +39,7 @@ class HostReplies:
             if host.caller.era is Era.LEGACY:
                 return reply
             if (plain := make_plain_modern(reply.value, upstream.name)) is not None:
-                return Result(plain, is_plain=True)
+                return Result(plain, is_plain=True, is_fine=reply.is_fine)
         if isinstance(reply, Failure):
             if method == COMPLETE and _knows_no_completion(reply):
                 reply = NO_COMPLETION

@@ -2,6 +2,7 @@
 which is a read like any other, through the same stages."""
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Final
 
 from msgspec import Raw
@@ -10,6 +11,7 @@ from hub.calls.host_exchange import HostExchange
 from hub.catalog.catalog import Catalog
 from hub.catalog.optional_tools import LIST_RESOURCES
 from hub.catalog.search.meta_tools import Answer, one_line, server_counts
+from hub.catalog.upstream_entries import VisibleEntry
 from hub.link.call_interface import Interim
 from hub.routing.own_tools import Operate
 from hub.wire.jsonrpc import Failure, Reply, Request, Result, peek_array, peek_object, peek_str, raw
@@ -38,9 +40,8 @@ def list_resources(catalog: Catalog, given: Raw | None) -> Answer:
     start = int(min(max(offset or 0, 0), sum(counts.values())))
     lines: list[str] = []
     left = MAX_ANSWER_BYTES
-    for at, line in enumerate(_lines(catalog, server)):
-        if at < start:
-            continue
+    for at, (mark, entry) in enumerate(islice(_entries(catalog, server), start, None), start):
+        line = _line(mark, entry)
         left -= len(line.encode(errors="replace")) + 1
         if len(lines) == MAX_SHOWN or (left < 0 and lines):
             return Answer("\n".join([*lines, f"[more: {LIST_RESOURCES} offset={at}]"]))
@@ -48,17 +49,18 @@ def list_resources(catalog: Catalog, given: Raw | None) -> Answer:
     return Answer("\n".join(lines) or "there are no resources" + (" beyond these" if start else ""))
 
 
-def _lines(catalog: Catalog, server: str | None) -> Iterator[str]:
+def _entries(catalog: Catalog, server: str | None) -> Iterator[tuple[str, VisibleEntry]]:
     for kind, mark in ((Kind.RESOURCE, ""), (Kind.TEMPLATE, "template ")):
         for part in catalog.parts:
-            if server is not None and part.server_id != server:
-                continue
-            for each in catalog.names.entries_of(kind, part, ui=False):
-                fields = each.fields
-                words = (peek_str(fields.get(name)) for name in ("title", "name", "description"))
-                said = one_line(": ".join(dict.fromkeys(filter(None, words))), MAX_WORDS)
-                if len(each.visible) <= MAX_URI:
-                    yield f"{mark}{each.visible}  {said}".rstrip()
+            if server is None or part.server_id == server:
+                entries = catalog.names.entries_of(kind, part, ui=False)
+                yield from ((mark, each) for each in entries if len(each.visible) <= MAX_URI)
+
+
+def _line(mark: str, entry: VisibleEntry) -> str:
+    words = (peek_str(entry.fields.get(name)) for name in ("title", "name", "description"))
+    said = one_line(": ".join(dict.fromkeys(filter(None, words))), MAX_WORDS)
+    return f"{mark}{entry.visible}  {said}".rstrip()
 
 
 async def read_resource(request: Request, exchange: HostExchange, operate: Operate) -> Reply:

@@ -328,10 +328,17 @@ class Router:
         given, view = request.params.get("arguments"), exchange.view
         match peek_str(request.params.get("name")):
             case "hub__list_resources":
-                await self._lists.freshen([part.name for part in self.live.of(view).parts], Kind.RESOURCE)
+                for kind in (Kind.RESOURCE, Kind.TEMPLATE):
+                    await self._lists.freshen([part.name for part in self.live.of(view).parts], kind)
                 reply: Reply = result_of(resource_tools.list_resources(self.live.of(view), given))
             case "hub__read_resource":
-                reply = await resource_tools.read_resource(request, exchange, self._read)
+                reply, profile = (
+                    await resource_tools.read_resource(request, exchange, self._read),
+                    self.live.profile_of(view),
+                )
+                limit = 0 if profile is None else profile.large_results_bytes
+                if limit and self.chains.results is not None:
+                    reply = self.chains.results.cut(reply, limit, exchange.caller, "hub__read_resource")
             case _ if self.chains.results is not None:
                 reply = result_of(self.chains.results.read(given, exchange.caller))
             case _:

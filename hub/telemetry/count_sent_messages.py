@@ -9,10 +9,9 @@ from typing import Final
 
 from hub.calls.chain import Intent, Outcome, Stage
 from hub.link.hub_errors import Executed, HubError
-from hub.telemetry.operation_record import ASKED, ERROR, OK, sum_up
+from hub.telemetry.operation_record import ASKED, OK, sum_up
 from hub.telemetry.tally import BOUNDS_S, Histogram, histogram_of
 from hub.wire.jsonrpc import Failure, Result
-from hub.wire.large_message_shortcuts import LARGE_BYTES
 from hub.wire.mcp import TOOLS_CALL
 
 log = logging.getLogger("hubd")
@@ -21,6 +20,7 @@ MAX_TOOLS: Final = 2_000
 """Tools of all upstreams together that are told apart."""
 OTHER: Final = "_other"
 """In place of the names of tools beyond that number."""
+_REPLIES: Final = Result, Failure
 
 
 class MessageCount(Stage):
@@ -36,23 +36,19 @@ class MessageCount(Stage):
 
     def admits(self, intent: Intent) -> None:
         self._began[intent.ref] = now = perf_counter()
-        intent.host.sent_at = intent.host.sent_at or now
+        if not (host := intent.host).sent_at:
+            host.sent_at = now
 
     def left(self, intent: Intent, outcome: Outcome) -> None:
         now = perf_counter()
         took, target, method = now - self._began.pop(intent.ref, now), intent.target, intent.request.method
-        host = intent.host
+        host, result = intent.host, ""
         if not host.answered_at:
-            if isinstance(outcome, Result | Failure):
+            if isinstance(outcome, _REPLIES):
                 host.answered_at = now
             elif isinstance(outcome, HubError) and outcome.executed is Executed.NO:
                 host.sent_at = 0.0
-        result = ""
-        if (
-            type(outcome) is not Result
-            or memoryview(outcome.value).nbytes > LARGE_BYTES
-            or bytes(outcome.value).find(ERROR) >= 0
-        ):
+        if type(outcome) is not Result or not outcome.is_fine:
             if isinstance(outcome, HubError) and outcome.executed is Executed.NO:
                 return  # nothing was sent
             found = sum_up(outcome).outcome

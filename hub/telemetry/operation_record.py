@@ -6,19 +6,16 @@ It has no argument, no result, and of a URI neither the query nor the fragment n
 import re
 from typing import Final, NamedTuple
 
-import msgspec
-from msgspec import Raw, Struct
+from msgspec import Struct
 
 from hub.calls.chain import Outcome
 from hub.link.call_interface import Identity, Interim
 from hub.link.hub_errors import CallDenied, Executed, HubError
 from hub.wire.errors_for_hosts import Concealed
 from hub.wire.jsonrpc import Failure, Result, peek_object, peek_str
-from hub.wire.large_message_shortcuts import excerpt
+from hub.wire.large_message_shortcuts import tells_error
 from hub.wire.mcp import RESULT_TYPE, TASK, URL_ELICITATION_REQUIRED
 
-ERROR: Final = b'"isError"'
-"""In every result that says it is an error, and in some others."""
 OK: Final = ""
 ASKED: Final = "asked"
 CANCELLED: Final = "cancelled"
@@ -117,23 +114,6 @@ def sum_up(outcome: Outcome) -> Summary:
     if outcome is None:
         return Summary(CANCELLED)
     return Summary("internal")
-
-
-class _MayBeError(Struct):
-    isError: bool = False
-
-
-_decode_error: Final = msgspec.json.Decoder(_MayBeError).decode
-
-
-def tells_error(value: Raw) -> bool:
-    """True if a result says that it is an error."""
-    if excerpt(value).find(ERROR) < 0:
-        return False
-    try:
-        return _decode_error(value).isError
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return False
 
 
 def is_unknown(ended: Ended) -> bool:

@@ -19,7 +19,6 @@ from hub.telemetry.operation_record import (
     ASKED,
     CANCELLED,
     CHARGED,
-    ERROR,
     MAY_HAVE_RUN,
     NO_FAILURES,
     OK,
@@ -29,7 +28,6 @@ from hub.telemetry.operation_record import (
 )
 from hub.telemetry.tally import BOUNDS_S, MAX_OUTCOMES, OTHER_OUTCOME, SECONDS, Histogram, Seconds, Tally
 from hub.wire.jsonrpc import Failure, Reply, Result
-from hub.wire.large_message_shortcuts import LARGE_BYTES
 from hub.wire.mcp import METHOD_NOT_FOUND
 
 log = logging.getLogger("hubd.call")
@@ -78,11 +76,9 @@ class Recorder(Stage):
         target, method, ref, host = intent.target, intent.request.method, intent.ref, intent.host
         took, name, own = now - intent.began, target.exposed, target.route.original
         result, error_type, executed, is_task = "", "", "", False
-        if (
-            type(outcome) is not Result
-            or (size := memoryview(outcome.value).nbytes) > LARGE_BYTES
-            or bytes(outcome.value).find(ERROR) >= 0
-        ):
+        if type(outcome) is Result and outcome.is_fine:
+            size = memoryview(outcome.value).nbytes
+        else:
             result, executed, size, is_task = sum_up(outcome)
             error_type = OK if result == ASKED else result
         if target.kind is None:
@@ -118,8 +114,24 @@ class Recorder(Stage):
         elif result == CANCELLED:
             seconds.cancelled[second % SECONDS] += 1
 
-        facts = host.is_cached, is_task, host.sent_at, host.answered_at
-        ended = Ended(ref, now, took, key, name, who, result, executed, sent, size, transport, *facts)
+        cached, sent_at, answered_at = host.is_cached, host.sent_at, host.answered_at
+        ended = Ended(
+            ref,
+            now,
+            took,
+            key,
+            name,
+            who,
+            result,
+            executed,
+            sent,
+            size,
+            transport,
+            cached,
+            is_task,
+            sent_at,
+            answered_at,
+        )
         self.ring.append(ended)
         for tell in self.listeners:
             tell(ended)

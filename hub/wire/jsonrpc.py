@@ -19,7 +19,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType, structs
 
 from hub.wire import byte_checks, level_item_limit
 from hub.wire.byte_checks import MAX_MEMBERS, READ_ERRORS, UnacceptableBytes, count_some, one_line, sanitize
-from hub.wire.large_message_shortcuts import LARGE_BYTES, is_plain_result, read_tool_result
+from hub.wire.large_message_shortcuts import LARGE_BYTES, look_at_result, read_tool_result
 from hub.wire.level_item_limit import FREE_BYTES, MAX_OPENED, has_too_many_members
 from hub.wire.mcp import INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR
 from hub.wire.salvage_ids import Salvaged, salvage
@@ -56,6 +56,8 @@ class Result(Struct, frozen=True):
     is_plain: bool = False
     """It is surely the result of a tool, on one line, with nothing in it that hosts of any revision but the newest are
     to see otherwise (`hub.wire.large_message_shortcuts`)."""
+    is_fine: bool = False
+    """It is plain, and does not say that the tool has failed."""
 
 
 class PiecedResult(Result, frozen=True):
@@ -217,7 +219,7 @@ def _response(data: bytes, envelope: _Envelope, strict: bool) -> Response:
         if byte_checks.has_duplicates(data, _decode_fields(data)):
             raise RemoteProtocolError(INVALID_REQUEST, "A member of the message is given twice")
     if not isinstance(envelope.result, UnsetType):
-        return Response(id, Result(envelope.result, not strict and is_plain_result(envelope.result)))
+        return Response(id, Result(envelope.result, *(() if strict else look_at_result(envelope.result))))
     try:
         return Response(id, _decode_failure(cast(Raw, envelope.error)))
     except READ_ERRORS:

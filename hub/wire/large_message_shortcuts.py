@@ -47,18 +47,40 @@ _NOT_PLAIN: Final = (
 )
 
 
-def is_plain_result(value: Raw) -> bool:
+ERROR: Final = b'"isError"'
+"""In every result that says it is an error, and in some others."""
+
+
+def look_at_result(value: Raw) -> tuple[bool, bool]:
     """True if a cheap look tells that `value` is a small result of a tool in which no host of the handshake era is to
-    see anything otherwise: ASCII, no metadata, no URIs, no blocks that some revision lacks."""
+    see anything otherwise: ASCII, no metadata, no URIs, no blocks that some revision lacks. And True if it is one, and
+    does not say that the tool has failed."""
     data = bytes(value)
     if len(data) > LARGE_BYTES or data.find(b'"content":[') < 0 or not data.isascii():
-        return False
+        return False, False
     for sign in _NOT_PLAIN:  # a loop, since every result comes by
         if data.find(sign) >= 0:
             break
     else:
-        return True
-    return False
+        return True, data.find(ERROR) < 0 or not tells_error(data)
+    return False, False
+
+
+class _MayBeError(Struct):
+    isError: bool = False
+
+
+_decode_error: Final = msgspec.json.Decoder(_MayBeError).decode
+
+
+def tells_error(value: Raw | bytes) -> bool:
+    """True if a result says that the tool has failed."""
+    if excerpt(value).find(ERROR) < 0:
+        return False
+    try:
+        return _decode_error(value).isError
+    except READ_ERRORS:
+        return False
 
 
 class _Text(Struct, forbid_unknown_fields=True):
@@ -97,10 +119,10 @@ _BEHIND = re.compile(rb"(?<=\}), ?" + _ID + rb" ?\}\Z").search
 _BEHIND_BYTES: Final = 64
 
 
-def read_tool_result(data: bytes) -> tuple[int, Raw, bool] | None:
+def read_tool_result(data: bytes) -> tuple[int, Raw, bool, bool] | None:
     """Read `data`, if it is a response with a large result of a tool in a usual form: the id, the result, and whether
-    that is plain: nothing but text, and perhaps structured content, which is an object. None: it is something else, or
-    is to be refused.
+    that is plain: nothing but text, and perhaps structured content, which is an object; and whether it is that, and no
+    error. None: it is something else, or is to be refused.
 
     What is returned has passed every check of `hub.wire.jsonrpc`: the envelope has these members only, known by their
     place; the one JSON value between them is decoded; it nests no deeper than its form says, but for three members that
@@ -127,4 +149,4 @@ def read_tool_result(data: bytes) -> tuple[int, Raw, bool] | None:
     if not is_sound:
         return None
     is_plain = others[0][0] == ord("{") and members.resultType is members._meta is _NONE
-    return int(found[1]), Raw(value), is_plain
+    return int(found[1]), Raw(value), is_plain, is_plain and not members.isError

@@ -12,7 +12,10 @@ from types import FrameType, ModuleType
 from hub.cli.main import main
 
 LIBRARIES = frozenset({"httpx", "httpcore", "certifi", "joserfc", "cryptography", "email", "rich", "tomlkit", "yaml"})
-ROOMS = frozenset({"hub.fleet", "hub.sign_in", "upstreams.fetch", "upstreams.oauth", "upstreams.transports.http"})
+ROOMS = frozenset({"hub.fleet", "hub.sign_in", "upstreams.fetch", "upstreams.oauth", "upstreams.transports.http"}) | {
+    *("hub.catalog.pipeline_tools", "hub.catalog.optional_tools", "hub.calls.step_exchange"),
+    *("hub.routing.pipelines", "hub.routing.large_results", "hub.routing.resource_tools"),
+}
 """What only some hubs need."""
 LATE = ("hub.sign_in", "upstreams.oauth", "upstreams.fetch", "httpx", "httpcore", "joserfc", "cryptography")
 """What is needed late, if at all."""

@@ -1,5 +1,6 @@
 """Several accounts at one server: its tools are listed once, and each call reaches the account that serves it."""
 
+import os
 from collections import Counter
 
 import pytest
@@ -8,9 +9,15 @@ import trio.testing
 from msgspec import structs
 
 from config.profile_settings import Profile, ToolOverride
+from config.projects import Trust, load_project
+from config.security_settings import PolicyConfig
 from config.setting_declarations import Secret
-from config.settings import AccountSettings
+from config.settings import AccountSettings, HubConfig, UpstreamConfig
+from hub.catalog.view_names import project_view
 from hub.link.call_interface import Identity
+from hub.projects.find_project_of_host import TrustedProjects
+from tests.journeys.test_journey_approvals import listed, people
+from tests.journeys.test_journey_tasks import EXTENSION, TaskServer, text
 
 CURSOR, OTHER = Identity("alice", "cursor"), Identity("alice", "other")
 ACCOUNTS = {name: AccountSettings(env={"TOKEN": Secret(name)}) for name in ("work", "private")}
@@ -259,3 +266,72 @@ async def test_another_order_of_accounts_gives_nobody_anothers_account(pair, aut
             "github": "private",
             "github:work": "work",
         }
+
+
+async def test_an_account_has_no_endpoint_of_its_own(pair, autojump_clock):
+    async with pair.house(servers(pair), upstreams=TWO) as (house, _):
+        assert house.hub.live.find_view("github") is not None
+        assert house.hub.live.find_view("github:private") is None
+        alone = await pair.host(house, endpoint="github")
+        assert [await who(alone, "whoami"), await who(alone, "whoami", account="private")] == ["work", "private"]
+
+
+async def test_tasks_are_of_the_account(pair, autojump_clock):
+    async def work(task):
+        await trio.sleep(3)
+        task.complete(text(f"done as {task.server.account}"))
+
+    fakes = {name: TaskServer(pair.upstream_version, work) for name in GITHUB}
+    fakes["github"].account, fakes["github:private"].account = "work", "private"
+    async with pair.house(fakes, upstreams=TWO, profiles={"coding": CODING}) as (house, host):
+        assert await who(host, "github__slow") == "done as work"
+        assert await who(host, "github__slow", account="private") == "done as private"
+        if pair.from_legacy:
+            return
+        knowing = await pair.host(house, capabilities=EXTENSION)
+        begun = await knowing.call("github__slow", {"account": "work"})
+        await trio.sleep(5)
+        task = await knowing.result("tasks/get", {"taskId": begun["taskId"]})
+        assert task["result"]["content"][0]["text"] == "done as work"
+        other = await pair.host(house, identity=Identity(knowing.identity.principal, "cursor"), capabilities=EXTENSION)
+        refused = await other.error("tasks/get", {"taskId": begun["taskId"]})
+        assert refused["code"] == -32602, "of an account that its profile does not give"
+
+
+async def test_a_yes_for_one_account_is_none_for_another(pair, autojump_clock):
+    rules = PolicyConfig(ask=("github__*",))
+    async with pair.house(servers(pair), upstreams=TWO, policy=rules) as (house, host):
+        for account in ("work", "private"):
+            refused = await host.call("github__whoami", {"account": account})
+            (request,) = (await listed(house)).requests
+            assert request.server == f"github:{account}"
+            assert refused["isError"]
+            await people(house).approval_give(request.id, "session")
+            assert await who(host, account=account) == account
+
+
+@pytest.mark.parametrize("says", ["account", "account and more"])
+async def test_the_account_of_a_project(tmp_path, autojump_clock, pair, says):
+    root = tmp_path / "shop"
+    root.mkdir()
+    more = "" if says == "account" else 'describe = { whoami = "Who." }\n'
+    (root / ".hubd.toml").write_text(f'[upstreams.github]\naccount = "private"\n{more}')
+    base = HubConfig(upstreams={"github": UpstreamConfig(command="github", accounts=ACCOUNTS)})
+    trust = Trust(tmp_path / "trust.json")
+    trust.allow(load_project(root, os.environ, base))
+    there = f"github{project_view(root).name}"
+    fakes = servers(pair) | {there: whoami(pair, "copy of work"), f"{there}:private": whoami(pair, "private")}
+    profiles = {"coding": Profile(hosts=("cursor",), accounts={"github": "work"})}
+    options = {"reader": TrustedProjects(trust, os.environ, tmp_path), "upstreams": TWO, "profiles": profiles}
+    async with pair.house(fakes, **options) as (house, outside):
+        inside = await house.host("lines", pair.host_version, workplace=root)
+        assert await inside.names() == ["github__whoami"]
+        assert await who(inside) == "private"
+        assert await who_reads(inside) == "private"
+        decided = "the project" if says == "account" else "the configuration"
+        assert await who(inside, account="work") == f'! "account" is fixed by {decided}; leave it out'
+        assert "properties" not in await schema_of(inside, "github__whoami")
+        assert await who(outside) == "work"
+        cursor = await house.host("lines", pair.host_version, workplace=root, identity=CURSOR)
+        assert await who(cursor) == ("work" if says == "account" else "copy of work"), "a profile comes first"
+        assert bool(fakes[there].conversations) == (says != "account"), "nothing else runs for it"

@@ -328,6 +328,18 @@ async def test_a_yes_for_always_outlives_the_hub(pair: Pair, autojump_clock, tmp
             assert path.stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.covers("POL-28")
+@pytest.mark.parametrize("remember", [None, "always"])
+async def test_a_hub_of_several_offers_always_only_if_told_to(remember, autojump_clock, tmp_path):
+    pair = Pair("LL", "http")
+    fake, _ = counting(pair)
+    more = {"approvals": ApprovalsConfig(remember=remember), "auth": "proxy", "grants": tmp_path / "grants.json"}
+    async with asking(pair, {"db": fake}, **more) as (house, host):
+        failure = failure_of(await host.call("db__echo"))
+        offered = house.hub.approvals.show(failure["request"]).offers
+        assert offered == (("once", "session", "always") if remember else ("once", "session"))
+
+
 @pytest.mark.covers("POL-25")
 async def test_settings_decide_what_is_offered(pair: Pair, autojump_clock):
     fake, _ = counting(pair)

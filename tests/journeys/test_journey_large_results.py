@@ -100,7 +100,10 @@ async def test_short_results_pass_and_nothing_is_cut_without_a_limit(pair: Pair,
         assert (await host.error("tools/call", {"name": "hub__read_result", "arguments": {"id": "x"}}))[
             "code"
         ] == -32602
-        assert house.hub.router.chains.results is None
+        chains = house.hub.router.chains
+        assert chains.results is None
+        stages = {type(step.stage).__name__ for step in chains.find("tools/call", "logs").outer}
+        assert "CutResults" not in stages
 
 
 @pytest.mark.covers("EL-2")

@@ -255,6 +255,28 @@ async def test_a_large_result_is_not_inserted_but_may_be_the_last(pair: Pair, au
         assert said(await host.call("hub__one")) == large
 
 
+@pytest.mark.covers("EF-6")
+async def test_results_that_are_kept_count_as_memory_of_the_hub(pair: Pair, autojump_clock):
+    seen = []
+    fakes = servers(pair)
+    fakes["github"].on["tools/call"] = lambda *_: pair.whole(content=text("x" * 500_000))
+    async with pair.house(fakes, pipelines=PIPELINES) as (house, host):
+
+        def write(message, conversation):
+            seen.append(house.hub.budget.used)
+            return pair.whole(content=text("written"))
+
+        fakes["files"].on["tools/call"] = write
+        before = house.hub.budget.used
+        assert said(await host.call("hub__save_issue", {"number": 7})) == "written"
+        assert seen[0] - before >= 500_000
+        assert house.hub.budget.used == before
+        house.hub.budget.adjust(100_000)
+        failed = await host.call("hub__save_issue", {"number": 7})
+        assert said(failed).startswith("step 2 of 2 (save: files__write) failed: the hub has no memory left")
+        assert len(calls_of(fakes["files"])) == 1
+
+
 @pytest.mark.covers("EF-1")
 async def test_parts_of_structured_content_keep_their_types(pair: Pair, autojump_clock):
     args = {"all": "${read.data}", "second": "${read.data.labels.1}", "line": "${read.data.labels}: $${read.text}"}

@@ -1,6 +1,7 @@
 """Resources as tools, for hosts that show their model none."""
 
 import json
+import re
 
 import pytest
 
@@ -78,6 +79,21 @@ async def test_lists_are_shown_in_parts(pair: Pair, autojump_clock):
         assert said(wrong) == "no such server has resources; those that have: notes (2), logs (250)"
         beyond = await host.call("hub__list_resources", {"offset": 10**9})
         assert said(beyond) == "there are no resources beyond these"
+
+
+@pytest.mark.covers("EL-1", "EL-3")
+async def test_a_long_resource_is_cut_where_long_results_are(pair: Pair, autojump_clock):
+    fakes = servers(pair)
+    long = [{"uri": "note:///a", "mimeType": "text/plain", "text": "word\n" * 1_000}]
+    fresh = {} if pair.to_legacy else {"ttlMs": 0, "cacheScope": "private"}
+    fakes["notes"].on["resources/read"] = lambda *_: pair.whole(contents=long, **fresh)
+    profiles = {"less": Profile(resource_tools=True, large_results_bytes=100)}
+    async with pair.house(fakes, profiles=profiles) as (house, _):
+        host = await pair.host(house, endpoint="~less")
+        shown = said(await host.call("hub__read_resource", {"uri": "note:///a"}))
+        id = re.search(r"5 kB in all; the rest: hub__read_result id=(\S+) offset=100\]$", shown)[1]
+        rest = said(await host.call("hub__read_result", {"id": id, "offset": 4_990}))
+        assert rest == "word\nword\n\n[bytes 4990 to 5000 of 5000, the end]"
 
 
 @pytest.mark.covers("EL-3")

@@ -348,5 +348,5 @@ async def test_an_index_is_made_in_slices(autojump_clock, monkeypatch):
         assert len(work) > 1, "by the step of this task in which it was done"
         assert all(sum(each[:-1]) < WORDS_PER_STEP for each in work.values()), "only the last tool may pass it"
         index = catalog.index
-        await OwnTools(None, None, None).index_of(catalog)
+        await OwnTools(None, None, None, {}).index_of(catalog)
         assert catalog.index is index is not None

@@ -3,10 +3,12 @@
 import json
 import re
 import threading
+import urllib.error
+import urllib.request
 
 import pytest
 
-from tests.support.attached import Post, hubd
+from tests.support.attached import DEMO, Post, hubd
 from tests.support.oauth.rig import walk
 from tests.support.processes import PYTHON_1, running_hub
 from tests.support.signing_hub import signing_hub, told
@@ -75,6 +77,8 @@ def test_fifty_calls_of_two_environments_never_cross(tmp_path):
             CALLS // 2
         )
         assert len(shown_calls(hub, "who")) == CALLS
+        assert "who__who (private)" in hubd(hub, "calls").stdout
+        assert "who:work" in hubd(hub, "status").stdout
         records = hubd(hub, "audit", "query", "--upstream", "who:private", "--json").stdout.splitlines()
         assert {json.loads(line)["up"] for line in records if json.loads(line)["k"] == "begin"} == {"who:private"}
         hostile = told(
@@ -153,3 +157,79 @@ def token_of(hub, principal):
     made = hubd(hub, "token", "new", principal, "--principal", principal)
     (token,) = re.findall(r"hubd_[\w-]+", made.stdout)
     return token
+
+
+@pytest.mark.real
+def test_a_person_keeps_a_key_by_the_own_token(tmp_path):
+    program = f"[upstreams.who]\ncommand = {json.dumps(str(PYTHON_1))}\nargs = {json.dumps(['-c', WHO])}\n{KEYS}"
+    with running_hub(tmp_path, f'startup_grace_s = 100\n[policy]\ndefault = "allow"\n{program}') as hub:
+        assert hubd(hub, "secret", "set", "WHO", stdin="the owner").returncode == 0
+        assert hubd(hub, "secret", "set", "OTHER", stdin="other").returncode == 0
+        token, address = token_of(hub, "bob"), hub.url.removesuffix("/mcp")
+        (file := tmp_path / "token").write_text(token)
+        hubd(hub, "restart", "who")
+
+        def keep(name, value, where=address, by=file):
+            return hubd(hub, "secret", "set", name, "--at", where, "--token", by, stdin=value)
+
+        def call():
+            return told(Post(hub, "who__who", {"number": 1}, token=token).answer()[1]).text
+
+        def post(body, bearer):
+            fields = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {bearer}"} if bearer else {})
+            asked = urllib.request.Request(f"{address}/secrets", body, fields, method="POST")
+            try:
+                with urllib.request.urlopen(asked, timeout=60) as answer:
+                    return answer.status
+            except urllib.error.HTTPError as refused:
+                return refused.code
+
+        assert "hubd secret set WHO --for bob" in call()
+        for value in ("first", "second"):
+            done = keep("WHO", value)
+            assert done.returncode == 0, done
+            assert call() == f"{value} 1", "also where there was another, at once"
+        assert "no server here takes" in keep("OTHER", "x").stderr.lower()
+        assert "https" in keep("WHO", "x", where="http://hub.example").stderr
+        (own := tmp_path / "own").write_text(hub.token)
+        assert "owner keeps secrets by" in keep("WHO", "x", by=own).stderr
+        good = {"name": "WHO", "value": "x"}
+        told_statuses = {
+            "stranger": post(json.dumps(good).encode(), None),
+            "no JSON": post(b"{", token),
+            "more": post(json.dumps(good | {"principal": "local"}).encode(), token),
+            "large": post(json.dumps(good | {"value": "x" * (1 << 19)}).encode(), token),
+            "too large": post(json.dumps(good | {"value": "x" * 65_537}).encode(), token),
+            "empty": post(json.dumps(good | {"value": ""}).encode(), token),
+            "NUL": post(json.dumps(good | {"value": "a\0b"}).encode(), token),
+            "path": post(json.dumps(good | {"name": "../WHO"}).encode(), token),
+        }
+        assert told_statuses == {
+            "stranger": 401,
+            "no JSON": 400,
+            "more": 400,
+            "large": 413,
+            "too large": 400,
+            "empty": 400,
+            "NUL": 400,
+            "path": 404,
+        }
+        assert call() == "second 1"
+        assert told(Post(hub, "who__who", {"number": 1}, token=hub.token).answer()[1]).text == "the owner 1"
+        assert post(b'{"name": "WHO", "value": null}', token) == 200
+        assert "hubd secret set WHO --for bob" in call()
+        people = tmp_path / "xdg_state_home" / "hubd" / "people"
+        assert people.stat().st_mode & 0o777 == 0o700
+        assert [file.stat().st_mode & 0o777 for file in people.iterdir()] == [0o600]
+    with running_hub(tmp_path, DEMO) as hub:
+        assert post_to(hub) == 404, "no server takes keys of people"
+
+
+def post_to(hub):
+    asked = urllib.request.Request(f"{hub.url.removesuffix('/mcp')}/secrets", b"{}", method="POST")
+    asked.add_header("Authorization", f"Bearer {hub.token}")
+    try:
+        with urllib.request.urlopen(asked, timeout=60) as answer:
+            return answer.status
+    except urllib.error.HTTPError as refused:
+        return refused.code

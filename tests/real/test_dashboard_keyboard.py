@@ -42,6 +42,22 @@ def decide(page, button):
     page.press("Enter")
 
 
+def switch_single_keys_off(page):
+    """By the help that `?` opens; then `/` and `?` are letters as any other."""
+    page.go("#/calls")
+    page.until("Words of a host")
+    page.press("/")
+    assert page.run("document.activeElement.id") == "filter"
+    page.run("document.activeElement.blur()")
+    page.press("?")
+    page.until("are keys of this page")
+    page.press("Shift+Tab", "Space")
+    assert not page.run("document.querySelector('dialog input').checked")
+    page.press("Escape", "/", "?")
+    assert not page.run(DIALOG)
+    assert page.run("document.activeElement.id") != "filter"
+
+
 def sign_in(page, hub):
     """Paste what the command prints."""
     url = said(hub, "dashboard", "--print").strip()
@@ -67,6 +83,7 @@ def test_a_person_signs_in_approves_and_signs_out(tmp_path):
         decide(page, "Once")
         page.until("approved: github__merge_pull_request for cursor")
         assert not host.call("github__merge_pull_request", number="8")["isError"]
+        switch_single_keys_off(page)
         tab_to(page, "Sign out")
         page.press("Enter")
         tab_to(page, "Sign out")

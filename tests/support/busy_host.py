@@ -33,9 +33,8 @@ class BusyHost:
 @contextlib.contextmanager
 def busy_host(env: Mapping[str, str], label: str = "cursor", *, cwd: Path | None = None) -> Iterator[BusyHost]:
     """A host that is attached to the hub of this environment, and works in `cwd`."""
-    hubd = str(Path(sys.prefix, "bin", "hubd"))
-    # Below a shell: one of the same program as the tests would be one app with them.
-    argv = ["/bin/sh", "-c", '"$0" "$@"; exit $?', sys.executable, __file__, hubd, label]
+    argv = [sys.executable, __file__, str(Path(sys.prefix, "bin", "hubd")), label]
+    argv = ["sh", "-c", '"$@"; exit', "sh", *argv]  # else it and this process are one program, as those of an app are
     with subprocess.Popen(
         argv, env=dict(env), cwd=cwd, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:

@@ -37,7 +37,7 @@ def answers_of(way: Way, said: dict[str, str | list[str]]) -> Answers:
         if given:
             values[asked.key] = tuple(Piece(check_answer(slot, asked, text, absolute), typed=True) for text in given)
         elif default := default_of(slot, asked, absolute):
-            values[asked.key] = (Piece(default),)
+            values[asked.key] = tuple(map(Piece, asked.defaults or (default,)))
     return values
 
 

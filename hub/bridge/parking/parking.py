@@ -67,7 +67,8 @@ class ParkedCalls:
     `ParkedState`."""
 
     def __init__(self, states: RequestStates, *, ttl_s: float, total_s: float, budget: Budget | None = None) -> None:
-        self._budget = budget or Budget()
+        self.budget = budget or Budget()
+        """Memory of what is held while calls wait."""
         self._states = states
         self.ttl_s, self.total_s = ttl_s, total_s
         self._nursery: trio.Nursery | None = None
@@ -254,7 +255,7 @@ class ParkedCalls:
         size = sum(map(len, question.params.values()))
         if call.account is None:
             size += sum(map(len, call.request.params.values()))
-            call.account = self._budget.account(principal)
+            call.account = self.budget.account(principal)
         return call.account.take(size, now)
 
     def _release(self, call: ParkedCall) -> None:

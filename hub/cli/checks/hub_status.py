@@ -98,6 +98,14 @@ def profiles(examined: MachineState) -> Iterator[Finding]:
         yield Finding("profile", "warning", warning, why, "correct it (`hubd edit`)")
 
 
+def pipelines(examined: MachineState) -> Iterator[Finding]:
+    """The pipelines that no host is shown."""
+    for warning in examined.seen.warnings:
+        if warning.startswith("pipeline "):
+            fix = "correct it, or add the server that has the tool (`hubd edit`)"
+            yield Finding("pipelines", "warning", warning, "no host can call it", fix)
+
+
 def rules(examined: MachineState) -> Iterator[Finding]:
     """The rules that deny, or ask about, no tool that there is."""
     for warning in examined.seen.idle_rules:

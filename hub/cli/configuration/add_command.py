@@ -22,6 +22,7 @@ _EPILOG: Final = """examples:
   hubd add files -- npx -y @modelcontextprotocol/server-filesystem /home/me/notes
   hubd add https://mcp.linear.app/mcp
   hubd add io.github.example/filesystem --input target_dir=~/notes
+  hubd add ~/Downloads/filesystem.mcpb
   hubd add github https://example.com/mcp --header 'Authorization=Bearer ${GITHUB_TOKEN}'
   hubd add db --env 'DATABASE_URL=${file:~/.secrets/db-url}' --set timeouts.call=600 -- db-mcp
 """
@@ -37,10 +38,7 @@ _UPDATED: Final = """\
   source     the entry of a registry that it was made of until now
   newest     the newest version there
   changes    what differs, each in words: commands, arguments, variables, headers"""
-_NO_BUNDLES: Final = (
-    "this version cannot install bundles (.mcpb) yet; if you trust it, unpack it and add what its manifest runs: "
-    "`hubd add NAME -- COMMAND`"
-)
+BUNDLE: Final = ".mcpb"
 
 
 def add_commands(commands: Any) -> None:
@@ -48,13 +46,14 @@ def add_commands(commands: Any) -> None:
     new = add(commands, "add", on_main_file(_add), json=MEMBERS)
     new.usage = (
         "hubd add NAME [options] -- COMMAND [ARGUMENT ...]\n       hubd add [NAME] URL [options]\n"
-        "       hubd add REGISTRY/NAME[@VERSION] [options]"
+        "       hubd add REGISTRY/NAME[@VERSION] [options]\n"
+        "       hubd add [NAME] FILE.mcpb [options]"
     )
     new.hint = "the command to run goes behind `--`"
     new.epilog = f"{_EPILOG}\n{new.epilog}"
     text = "lower-case words joined by single dashes; made of the URL if there is only that. With a slash it is a name"
     new.add_value("name", "NAME", f"{text} in a registry, as `hubd search` shows it")
-    new.add_value("opened", "URL", "a server to open, in place of a command to run", nargs="?")
+    new.add_value("opened", "URL", "a server to open, in place of a command to run; or a bundle (.mcpb)", nargs="?")
     new.add_value("--url", "URL", "the same")
     new.add_value("--env", "KEY=VALUE", "a variable for the command", action="append", default=[])
     new.add_value("--header", "KEY=VALUE", "a header for the URL", action="append", default=[])
@@ -78,6 +77,8 @@ def _add_registry_commands(commands: Any) -> None:
     command = on_main_file(load_when_run("hub.cli.registry.update_command:update"))
     update = add(commands, "update", command, json=f"{MEMBERS}\n{_UPDATED}")
     update.add_value("name", "NAME", "the server's name as `hubd status` shows it")
+    update.add_value("file", "FILE", "another version of its bundle (.mcpb)", nargs="?")
+    update.add_flag("--ask", "ask again what its bundle asks for")
     _add_agreement(update)
     update.add_flag("--dry-run", "show what would be changed, and change nothing")
     add_no_wait(update)
@@ -107,23 +108,37 @@ def _add_agreement(parser: Parser) -> None:
 
 
 def _add(options: Context, output: Output) -> None:
+    if (path := _bundle_of(options)) is not None:
+        options = options if options.opened is None else options.replace(called=options.name)
+        return load_when_run("hub.cli.bundles.add_bundle:add_file")(options, path, _own_settings(options, {}))
     if _is_listed(options):
         return load_when_run("hub.cli.registry.add_from_registry:add_listed")(options, _own_settings(options, {}))
     own = {"--as": "called", "--registry": "registry", "--package": "package", "--remote": "remote", "--input": "input"}
     if option := next((option for option, name in own.items() if getattr(options, name)), ""):
-        raise UsageError(f"{option} is for a server of a registry, such as `hubd add io.github.someone/something`")
+        text = f"{option} is for a bundle, or a server of a registry"
+        raise UsageError(f"{text}, such as `hubd add io.github.someone/something`")
     options = options.replace(**_name_and_url(options))
     add_server(options, *_take_out_secrets(options, _settings_of(options)))
+
+
+def _bundle_of(options: Context) -> str | None:
+    """The path of a bundle that is to be added; None: it is something else. Raises: UsageError."""
+    path: str = options.name if options.opened is None else options.opened
+    if not path.endswith(BUNDLE):
+        return None
+    if "://" in path:
+        raise UsageError("a bundle is not taken from an address: download it, look at it, and add the file")
+    if options.words or options.url is not None or options.registry or options.package or options.remote:
+        raise UsageError(f"{path} is a bundle, which says itself what runs")
+    if options.opened is not None and options.called:
+        raise UsageError("the name was given twice")
+    return os.path.abspath(os.path.expanduser(path))
 
 
 def _is_listed(options: Context) -> bool:
     """True if the name is one of a registry: it holds a slash, and no `://`."""
     if "/" not in options.name or "://" in options.name:
-        if options.name.endswith(".mcpb") or (options.opened or "").endswith(".mcpb"):
-            raise UsageError(_NO_BUNDLES)
         return False
-    if options.name.partition("@")[0].endswith(".mcpb"):
-        raise UsageError(_NO_BUNDLES)
     if options.words or options.opened is not None or options.url is not None:
         text = f"{options.name} is a name in a registry, which says itself what runs; for a command or a URL of yours"
         raise UsageError(f"{text} give it a name without a slash")

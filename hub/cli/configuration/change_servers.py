@@ -19,7 +19,7 @@ from config.secrets.detection import secrets_in
 from hub.cli.configuration.save_draft import refuse_unusable, reload_hub, save, show
 from hub.cli.context import EX_FAILED, EX_INTERRUPTED, Context, Output
 from hub.cli.hosts.who_runs_servers import hosts_that_lost, say_lost
-from hub.cli.parser import add, add_config, add_no_wait, on_main_file
+from hub.cli.parser import add, add_config, add_no_wait, load_when_run, on_main_file
 from hub.cli.profiles.tool_globs import say_left_out
 from hub.cli.secret_commands import say_kept, say_unused, secrets_of
 from hub.cli.sign_in.commands import offer_sign_in
@@ -68,6 +68,7 @@ def _remove(options: Context, output: Output) -> None:
         return
     if not options.dry_run:
         say_unused(kept, options.config, output)
+        load_when_run("hub.cli.bundles.folders:remove_unnamed")(options.name, options.config)
     say_lost(options.name, lost, output)
 
 

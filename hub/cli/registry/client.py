@@ -23,6 +23,8 @@ SAY_AFTER_S: Final = 1.5
 DRAW_S: Final = 0.5
 MAX_BODY_BYTES: Final = 5 << 20
 MAX_PAGES: Final = 3
+DOWNLOAD_S: Final = 300.0
+MAX_BUNDLE_BYTES: Final = 256 << 20
 AT_ONCE: Final = 8
 """Questions that are asked at the same time."""
 MAX_REDIRECTS: Final = 3
@@ -179,6 +181,28 @@ class Client:
             text = f"the address that registry {registry.name} has of it is not taken: {error.text}"
             code = EX_FAILED if error.refused else EX_UNAVAILABLE
             raise RegistryFailed(f"{text}; `hubd add NAME URL` adds it by hand", code) from None
+
+    async def download(self, registry: Registry, url: str) -> bytes:
+        """The bundle at `url`, which the registry said, wherever its host sends on to: it is known by its hash. Raises:
+        RegistryFailed."""
+        fetcher = Fetcher(os.environ, timeout_s=DOWNLOAD_S, max_body_bytes=MAX_BUNDLE_BYTES)
+        what = f"the bundle that registry {registry.name} names"
+        try:
+            for _ in range(MAX_REDIRECTS + 1):
+                self.asked.append(_origin(url)[1])
+                fetched = await fetcher.get(url, registry.allowed, headers={"accept": "application/octet-stream, */*"})
+                self.asked.pop()
+                if fetched.status == 200:
+                    return fetched.body
+                if fetched.status not in _MOVED:
+                    raise RegistryFailed(f"{what} is not there: its host answers with status {fetched.status}")
+                url = urljoin(url, fetched.headers.get("location", ""))
+        except FetchFailed as error:
+            code = EX_FAILED if error.refused else EX_UNAVAILABLE
+            raise RegistryFailed(f"{what} cannot be had: {error.text}", code) from None
+        except ValueError:
+            pass
+        raise RegistryFailed(f"{what} cannot be had: its host sends on again and again, or to no address")
 
     async def _page(self, registry: Registry, text: str, cursor: str = "") -> server_json.RegistryPage:
         answer = await self._get(registry, server_json.list_path(text, cursor))

@@ -137,7 +137,7 @@ def choose_way(found: Found, options: Context) -> Way:
 
 
 def _what(way: Way) -> str:
-    return _address(way) if way.kind == "remote" else way.image or way.command[-1]
+    return _address(way) if way.kind == "remote" else way.image or way.address or way.command[-1]
 
 
 def _address(way: Way) -> str:
@@ -175,8 +175,13 @@ def status_of(found: Found) -> str:
 def before_answers(found: Found, way: Way) -> Iterator[str]:
     """The server as the publisher describes it, with the keys of what will be asked in capitals."""
     yield head(found)
-    if found.listed.server.description:
-        yield f"  {printable(one_line(found.listed.server.description))}"
+    yield from before_answers_of(found.listed.server.description, way)
+
+
+def before_answers_of(description: str, way: Way) -> Iterator[str]:
+    """The same without its name."""
+    if description:
+        yield f"  {printable(one_line(description))}"
     if way.kind == "remote":
         yield f"  opens       {printable(_address(way))}"
         if headers := [slot.name for slot in way.slots_at("header")]:

@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from difflib import SequenceMatcher
 from typing import Any
 from urllib.parse import urlsplit
@@ -14,15 +15,18 @@ from config.registry.places_to_fill import Asked, Piece, all_asked
 from config.registry.server_json import LATEST, Listed, RegistrySource, is_older, source_of
 from config.registry.ways_to_run import ENGINES, Way, ways_of
 from config.secrets.store import SecretStore
+from hub.cli.bundles.folders import folder_in
 from hub.cli.configuration.change_servers import make_change
-from hub.cli.context import Context, Output
+from hub.cli.context import Context, Output, UsageError
 from hub.cli.hosts.change_host_files import configuration_diff
-from hub.cli.registry.add_from_registry import absolute, answers, is_agreed, refuse_deleted, settings_of
+from hub.cli.parser import load_when_run
+from hub.cli.registry.add_from_registry import refuse_deleted, settings_of
+from hub.cli.registry.answer_and_add import absolute, answers, is_agreed
 from hub.cli.registry.client import Client, Registry, run
 from hub.cli.registry.find_server import Found, Known, NotAdded, head, status_of
 from hub.cli.render.terminal import Screen
 
-SETTINGS = ("command", "args", "env", "url", "headers", "transport", "source")
+SETTINGS = ("command", "args", "cwd", "env", "url", "headers", "transport", "source")
 """The settings that an entry of a registry has, in the order in which a change of them is told."""
 
 _VERSION = re.compile(r"(?<=.)(?:@|==).*|:[^/]*$")
@@ -34,31 +38,40 @@ def update(options: Context, output: Output) -> None:
     known = Known(options.loaded)
     settings = Draft(options.config, os.environ).settings_of(options.name)
     source = source_of(str(settings.get("source", "")))
+    if (folder := folder_in(options.name, settings)) is not None:
+        return load_when_run("hub.cli.bundles.update_bundle:update_bundle")(options, settings, folder)
+    if options.file or options.ask:
+        raise UsageError(f"{options.name} does not run from a bundle, which FILE and --ask are for")
     if source is None:
         raise NotAdded(f"{options.name} did not come from a registry, so nothing says what its newest version is")
-    found, old = _ask(known.get(source.registry), source, output.progress)
-    version = found.listed.server.version
-    output.set(source=str(source), newest=version)
-    if version == source.version:
-        said = status_of(found)
-        output.set(did="unchanged")
-        return output.say(f"{options.name} has the newest version, {version}{f'; {said}' if said else ''}")
-    if is_older(version, source.version):
-        output.set(did="unchanged")
-        return output.say(f"{options.name} has {source.version}, which is ahead of the newest that is named, {version}")
+    found, old = ask_newest(known.get(source.registry), source, output.progress)
+    if not is_newer(options, found, source):
+        return
     new = NewSecrets(SecretStore.open())
     changes = _new_values(options, settings, found, old, new)
     output.say(f"{head(found)}; {options.name} has {source.version}")
     if said := status_of(found):
         output.warn(f"{source.name}: {said}")
-    told = list(_say(settings, changes))
-    output.set(changes=told)
-    for line in told:
-        output.say(f"  {line}")
-    _write(options, changes, new, disabled=settings.get("disabled") is True)
+    write(options, settings, changes, new)
 
 
-def _ask(registry: Registry, source: RegistrySource, screen: Screen) -> tuple[Found, Listed | None]:
+def is_newer(options: Context, found: Found, source: RegistrySource) -> bool:
+    """True if what was found is newer than what there is; else that is said."""
+    output, version = options.output, found.listed.server.version
+    output.set(source=str(source), newest=version)
+    if version == source.version:
+        said = status_of(found)
+        text = f"{options.name} has the newest version, {version}{f'; {said}' if said else ''}"
+    elif is_older(version, source.version):
+        text = f"{options.name} has {source.version}, which is ahead of the newest that is named, {version}"
+    else:
+        return True
+    output.set(did="unchanged")
+    output.say(text)
+    return False
+
+
+def ask_newest(registry: Registry, source: RegistrySource, screen: Screen) -> tuple[Found, Listed | None]:
     """The newest version, and the one that there is, if the registry still has it."""
 
     async def ask(client: Client) -> tuple[Listed | None, Listed | None]:
@@ -89,10 +102,10 @@ def _new_values(
     if not fits:
         options.output.warn(f"{options.name} was changed by hand, or its old version is gone: what runs is made anew")
     asked_before = {asked.key: asked for _, asked in all_asked(before.slots)}
-    good = dict(_still_good(way, asked_before, carried, settings))
+    good = dict(still_good(way, asked_before, carried, settings))
     got = answers(way, options, options.name, new, good, asked_before)
-    made = settings_of(found, way, got, RegistrySource(found.registry.name, server.name, server.version))
-    _keep_own(made, settings, {slot.name for slot in before.slots})
+    made = settings_of(found, way, got, source=RegistrySource(found.registry.name, server.name, server.version))
+    keep_own(made, settings, {slot.name for slot in before.slots})
     if "transport" in settings and kind == "remote":
         made.setdefault("transport", "auto")
     if made.get("headers") and _host(made) != _host(settings):
@@ -101,7 +114,7 @@ def _new_values(
     return {name: made[name] for name in SETTINGS if name in made and made[name] != settings.get(name)}
 
 
-def _keep_own(made: dict[str, Any], settings: Mapping[str, Any], published: Collection[str]) -> None:
+def keep_own(made: dict[str, Any], settings: Mapping[str, Any], published: Collection[str]) -> None:
     """Keep the variables and headers that the user added, and the order that there is."""
     for table in ("env", "headers"):
         present, wanted = _table(settings, table), _table(made, table)
@@ -110,7 +123,7 @@ def _keep_own(made: dict[str, Any], settings: Mapping[str, Any], published: Coll
             made[table] = kept | wanted
 
 
-def _still_good(
+def still_good(
     way: Way, asked_before: Mapping[str, Asked], carried: Answers, settings: Mapping[str, Any]
 ) -> Iterator[tuple[str, tuple[Piece, ...]]]:
     """The answers that the new version takes as well. One for something else opens no folder, and is no address."""
@@ -211,8 +224,19 @@ def _say_table(kind: str, before: Mapping[str, Any], after: Mapping[str, Any]) -
             yield f"{kind} {name}: another value"
 
 
-def _write(options: Context, changes: Mapping[str, Any], new: NewSecrets, *, disabled: bool) -> None:
+def write(
+    options: Context,
+    settings: Mapping[str, Any],
+    changes: Mapping[str, Any],
+    new: NewSecrets,
+    prepare: AbstractContextManager[None] | None = None,
+) -> None:
+    """Say what changes, and change it if somebody agrees, within `prepare`."""
     output = options.output
+    told = list(_say(settings, changes))
+    output.set(changes=told)
+    for line in told:
+        output.say(f"  {line}")
 
     def assign(draft: Draft) -> tuple[str, str]:
         for name, value in changes.items():
@@ -226,4 +250,5 @@ def _write(options: Context, changes: Mapping[str, Any], new: NewSecrets, *, dis
             output.say(configuration_diff(each.path, each.before or "", each.after))
         if not is_agreed(f"Update {options.name}?", options):
             return
-    make_change(options, assign, new=new, waits=not disabled, offers=True)
+    with nullcontext() if options.dry_run or prepare is None else prepare:
+        make_change(options, assign, new=new, waits=settings.get("disabled") is not True, offers=True)

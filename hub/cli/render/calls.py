@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from time import localtime, strftime
 from typing import Final
 
+from config.server_names import ACCOUNT_MARK
 from hub.cli.render.blocks import Block, Cell, Line, Table, paint
 from hub.cli.render.words import about, duration, latency, money, percent, size
 from hub.control.call_messages import CallRow, CallTotals, RunningRow
@@ -34,7 +35,7 @@ def call_table(
             paint(time_of(call.at), "dim"),
             call.ref,
             f"{call.host:{host}}",
-            paint(f"{call.name:{name}}", "name"),
+            paint(f"{_spell_name(call):{name}}", "name"),
             f"{latency(call.took_s):>7}",
             outcome(call, result),
             f"{size(call.size) if call.size else '-':>7}",
@@ -45,6 +46,12 @@ def call_table(
     heads, notes = HEADS if costs else HEADS[:-1], [list(_contents(call)) for call in calls]
     drop = _DROP[not costs :]
     return Table(heads, rows, (_CALL, _RESULT, _HOST), drop, notes=notes, shows_heads=shows_heads)
+
+
+def _spell_name(call: CallRow) -> str:
+    """What was called, and as which of several accounts."""
+    _, mark, account = call.upstream.partition(ACCOUNT_MARK)
+    return f"{call.name} ({account})" if mark else call.name
 
 
 def _contents(call: CallRow) -> Iterator[Line]:

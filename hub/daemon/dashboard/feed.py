@@ -6,6 +6,7 @@ for it. While a page is open, calls that need a yes wait for it, as for `hubd ap
 
 from collections.abc import Mapping
 from contextlib import aclosing
+from math import inf
 from typing import Final
 
 import trio
@@ -78,10 +79,23 @@ class Feed:
         self._tickets = tickets
         self._pages: dict[OpenPage, trio.CancelScope] = {}
         self._is_over = False
+        self._looking = trio.Lock()
+        self._seen: tuple[float, int, dict[str, object]] = -inf, 0, {}
+        """What pages were told last: when, and at which edition of the approvals."""
 
     async def look(self) -> dict[str, object]:
         """All that pages are told, by name."""
         return list_members(await self._parts.live.overview(), self._inbox.list())
+
+    async def _look_for_all(self) -> dict[str, object]:
+        """The same, looked up once for all pages that are told it at about the same time."""
+        async with self._looking:
+            at, edition, found = self._seen
+            now, current = trio.current_time(), self._parts.hub.approvals.edition
+            if edition != current or now - at >= TICK_S / 2:
+                found = await self.look()
+                self._seen = now, current, found
+            return found
 
     async def serve(self, response: HttpResponse, key: PageKey, log: str = "") -> None:
         """Tell a page what happens until it leaves, its key ends, or the hub stops. `log`: whose log, too."""
@@ -104,6 +118,8 @@ class Feed:
         finally:
             response.when_gone(None)
             del self._pages[page]
+            if not self._pages:
+                self._seen = -inf, 0, {}
 
     def end(self) -> None:
         """End all streams: the hub stops."""
@@ -120,7 +136,7 @@ class Feed:
                 return "signed_out"
             if self._is_over or hub.config.dashboard.enabled == "off":
                 return "stopping" if self._is_over else "off"
-            page.show(await self.look())
+            page.show(await self._look_for_all())
             with trio.move_on_after(TICK_S):
                 edition = hub.approvals.edition
                 while hub.approvals.edition == edition:

@@ -23,12 +23,12 @@ from hub.catalog.pipeline_tools import ShownPipeline
 from hub.catalog.search.meta_tools import one_line
 from hub.catalog.view_names import View
 from hub.link.call_interface import HostEnd, Interim
-from hub.link.hub_errors import DeadlineExceeded, Executed, HubError, InvalidArguments
+from hub.link.hub_errors import DeadlineExceeded, Executed, HubError, InvalidArguments, Overloaded
+from hub.link.memory_budget import Account
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.own_tools import Operate
 from hub.routing.pipelines.fill_arguments import MAX_VALUE_BYTES, MissingValue, PipelineValues
 from hub.routing.replies_for_hosts import HostReplies
-from hub.telemetry.operation_record import tells_error
 from hub.wire.errors_for_hosts import ScopesNeeded
 from hub.wire.jsonrpc import (
     Failure,
@@ -41,10 +41,12 @@ from hub.wire.jsonrpc import (
     peek_str,
     raw,
 )
+from hub.wire.large_message_shortcuts import tells_error
 from hub.wire.mcp import HUB_FAILURE, MISSING_CAPABILITY, TOOLS_CALL
 from hub.wire.total_item_limit import data_of, peek_limited
 
 NO_ARGUMENTS: Final = Raw(b"{}")
+NO_ROOM: Final = "the hub has no memory left for the results of steps (global_buffer_bytes)"
 MAX_REASON: Final = 500
 """Characters of the reason why a step failed, in one line; all that it said follows."""
 
@@ -67,10 +69,19 @@ class PipelineRun:
             Draining: the hub is stopping.
         Cancellation: passes to the running step.
         """
-        return await bridge.carry_out(self._carry_out, self._exchange, self._request)
+        budget, principal = bridge.parking.budget, self._exchange.caller.identity.principal
 
-    async def _carry_out(self, call: HostEnd) -> Reply:
-        """Carry out all steps, on behalf of `call`."""
+        async def work(call: HostEnd) -> Reply:
+            held = budget.account(principal)
+            try:
+                return await self._carry_out(call, held)
+            finally:
+                held.close()
+
+        return await bridge.carry_out(work, self._exchange, self._request)
+
+    async def _carry_out(self, call: HostEnd, held: Account) -> Reply:
+        """Carry out all steps, on behalf of `call`. Results that later steps need are `held`."""
         given = self._request.params.get("arguments", NO_ARGUMENTS)
         if lines := self._misfits(given):
             text = f"The arguments do not fit the input schema of {self._shown.name}. Nothing was executed."
@@ -87,6 +98,8 @@ class PipelineRun:
                 if not isinstance(reply, Result) or isinstance(reply, Interim) or tells_error(reply.value):
                     return self._fail(at, reply)
                 if step.id in _roots(steps[at + 1 :]):
+                    if not held.take(memoryview(reply.value).nbytes, trio.current_time()):
+                        return self._fail(at + 1, self._error(Overloaded(NO_ROOM)))
                     values.keep(step.id, reply.value)
             assert reply is not None, "there is a step"
             return reply

@@ -93,7 +93,7 @@ class Approvals:
 
     def offers(self, wish: Wish) -> tuple[Lasting, ...]:
         """The answers that mean yes to a wish."""
-        remember = self.config.remember
+        remember = self.config.remember or "once"
         if remember == "always" and not self.grants.lasts:
             remember = "session"
         return offers(remember, lasts=wish.caller.lasting)

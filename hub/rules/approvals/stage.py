@@ -21,7 +21,7 @@ import trio
 from msgspec import structs
 
 from config.loading.checks.profiles import OWN_LABEL
-from config.settings import HubConfig
+from config.settings import ApprovalsConfig, HubConfig
 from hub.bridge.input_rounds import MAX_ROUNDS
 from hub.bridge.sealed_request_state import NO_ROUND, BadState, RequestStates
 from hub.calls.chain import WAIT, Intent, Next, Stage, Wait
@@ -59,7 +59,7 @@ class Ask(Stage):
         look_around: Callable[[], Awaitable[None]],
     ) -> None:
         """`read_config`: reads the configuration in effect; `look_around`: takes note of who is connected."""
-        self.approvals = Approvals(lambda: read_config().approvals, grants, note)
+        self.approvals = Approvals(lambda: _settings_of(read_config()), grants, note)
         self._read_config, self._look_around = read_config, look_around
         self._judge = judge
         self._sealed = SealedQuestions(states, self.approvals)
@@ -232,6 +232,12 @@ class Ask(Stage):
             request.is_shown = False
             approvals.wake()  # others may show theirs
         return decision
+
+
+def _settings_of(config: HubConfig) -> ApprovalsConfig:
+    """The settings for approvals, with the longest that people are offered."""
+    remember = config.approvals.remember or ("session" if config.serves_several else "always")
+    return structs.replace(config.approvals, remember=remember)
 
 
 def _has_forms(intent: Intent) -> bool:

@@ -7,5 +7,5 @@
     writer    `Audit`: takes records in the loop, and has them written by a thread
     stage     the stage that makes records of calls
 
-The loop appends one tuple for each record. All else, digests of arguments included, is done in a thread.
+The loop makes the digest of arguments, and appends one tuple for each record. All else is done in a thread.
 """

@@ -38,7 +38,7 @@ from config.atomic_writes import replace_private
 from config.base_directories import make_dirs, refuse_foreign_dir
 from config.safe_reading import MAX_OWN_BYTES, read_state
 from config.settings import AuditConfig
-from hub.rules.audit.lines import Draft, Stamps, draft, write_line
+from hub.rules.audit.lines import Draft, Stamps, draft, write_lines
 from hub.rules.audit.reading import find_open_calls, read_end
 from hub.wire.mcp import HUBD_VERSION
 
@@ -143,11 +143,11 @@ class AuditFiles:
     def append(self, drafts: Sequence[Draft]) -> None:
         """Write records, all or none. Blocks. Raises OSError: they cannot be written; nothing has changed."""
         self._make_ready()
-        lines, head, number = self._lines(drafts)
-        if self._size and (self._size + sum(map(len, lines)) > MAX_BYTES or self._is_old()):
+        data, number, head = self._lines(drafts)
+        if self._size and (self._size + len(data) > MAX_BYTES or self._is_old()):
             self._rotate()
-            lines, head, number = self._lines(drafts)
-        data, begins = b"".join(lines), not self._size
+            data, number, head = self._lines(drafts)
+        begins = not self._size
         try:
             if self._has_rest:
                 os.ftruncate(self._file, self._size)
@@ -187,16 +187,11 @@ class AuditFiles:
 
     # --- one write ----------------------------------------------------------------------------------------------------
 
-    def _lines(self, drafts: Sequence[Draft]) -> tuple[list[bytes], str, int]:
-        """The lines of records, with the last hash and number. A file begins with one that says how the chain goes
+    def _lines(self, drafts: Sequence[Draft]) -> tuple[bytes, int, str]:
+        """The lines of records, with the last number and hash. A file begins with one that says how the chain goes
         on."""
         first = [] if self._size else [self._opening(prev=self.head, **self._choose_old(self.number + 1))]
-        head, number, lines = self.head, self.number, []
-        for each in (*first, *self._owed, *drafts):
-            number += 1
-            line, head = write_line(each, number, head)
-            lines.append(line)
-        return lines, head, number
+        return write_lines((*first, *self._owed, *drafts), self.number, self.head)
 
     def _opening(self, **more: object) -> Draft:
         members = {"k": "open", "version": HUBD_VERSION, "pid": os.getpid(), **more}

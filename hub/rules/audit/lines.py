@@ -7,31 +7,39 @@ breaks the chain there. A file begins with the last `h` of the one before it, as
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Final
 
 import msgspec
 
-MAX_SECONDS: Final = 256
-"""Seconds whose text is kept."""
 _HASH: Final = re.compile(rb'(\{.*),"h":"([0-9a-f]{64})"\}', re.S)
-Draft = tuple[bytes, bytes, bool]
+Draft = tuple[str, str, bool]
 """A record without its number: its time; its other members as JSON, without braces; and True if its call waits until it
 is written, so that it is not to be written later."""
 
 
-def draft(t: bytes, members: Mapping[str, object]) -> Draft:
+def draft(t: str, members: Mapping[str, object]) -> Draft:
     """A draft of these members, the kind `k` first."""
-    return t, msgspec.json.encode(members)[1:-1], False
+    return t, spell_members(members), False
 
 
-def write_line(found: Draft, number: int, before: str) -> tuple[bytes, str]:
-    """The line of a record, and its hash. `before`: that of the line before it; "": there is none."""
-    text = b'{"t":"%b","n":%d,%b' % (found[0], number, found[1])
-    h = sha256(b"%b%b}" % (before.encode(), text)).hexdigest()
-    return b'%b,"h":"%b"}\n' % (text, h.encode()), h
+def spell_members(members: Mapping[str, object]) -> str:
+    """Members as JSON, without braces."""
+    return msgspec.json.encode(members)[1:-1].decode()
+
+
+def write_lines(drafts: Sequence[Draft], number: int, before: str) -> tuple[bytes, int, str]:
+    """The lines of records, and the number and hash of the last one. `number` and `before` are those of the line before
+    them; 0 and "": there is none."""
+    lines = []
+    for t, members, _ in drafts:
+        number += 1
+        text = f'{{"t":"{t}","n":{number},{members}'
+        before = sha256(f"{before}{text}}}".encode()).hexdigest()
+        lines.append(f'{text},"h":"{before}"}}\n')
+    return "".join(lines).encode(), number, before
 
 
 def hash_of(line: bytes, before: str) -> tuple[str, str]:
@@ -42,17 +50,19 @@ def hash_of(line: bytes, before: str) -> tuple[str, str]:
 
 
 class Stamps:
-    """Times of day, in the form of records."""
+    """Times of day, in the form of records. Most are of the millisecond, or the second, of the one before."""
 
     def __init__(self) -> None:
-        self._seconds: dict[int, bytes] = {}
+        self._second = self._ms = -1
+        self._seconds_text = self._text = ""
 
-    def at(self, wall: float) -> bytes:
+    def at(self, wall: float) -> str:
         """A time in seconds since 1970, in UTC."""
-        second = int(wall)
-        if (text := self._seconds.get(second)) is None:  # of most there was one before
-            if len(self._seconds) >= MAX_SECONDS:
-                self._seconds.clear()
-            text = datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S").encode()
-            self._seconds[second] = text
-        return b"%b.%03dZ" % (text, 1000 * (wall - second))
+        ms = int(1000 * wall)
+        if ms != self._ms:
+            second = ms // 1000
+            if second != self._second:
+                self._second = second
+                self._seconds_text = datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+            self._ms, self._text = ms, f"{self._seconds_text}.{ms % 1000:03d}Z"
+        return self._text

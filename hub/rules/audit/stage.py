@@ -11,10 +11,10 @@ from config.settings import UpstreamConfig
 from hub.bridge.sealed_request_state import state_of
 from hub.calls.chain import WAIT, Intent, Next, Stage, Wait
 from hub.catalog.tool_annotations import marks_of
-from hub.link.call_interface import NO_ARGUMENTS
+from hub.link.call_interface import NO_ARGUMENTS, Identity
 from hub.link.hub_errors import AuditUnavailable
 from hub.link.sync_primitives import Promise
-from hub.rules.audit.records import BEGIN, CLOCK, LARGE_BYTES, Beginning
+from hub.rules.audit.records import BEGIN, CLOCK, LARGE_BYTES, Beginning, CallFacts
 from hub.rules.audit.writer import READS, RECORD_BYTES, Audit
 from hub.rules.policy.judge import Judge
 from hub.rules.policy.verdict import UNRULED
@@ -24,6 +24,8 @@ from hub.wire.upstream_snapshot import Snapshot
 
 MAX_KNOWN: Final = 256
 """Upstreams of whose tools is known whether they only read."""
+MAX_FACTS: Final = 4_096
+"""Tools, by host, of whose calls is kept what they have in common."""
 REFUSED: Final = (
     "Not run: this hub writes down each call before it makes it, and cannot do so now. Ask the user to look at "
     "`hubd status`, then call again."
@@ -39,6 +41,8 @@ class AuditTrail(Stage):
         self._audit = audit
         self._known: dict[str, tuple[Snapshot, UpstreamConfig, dict[str, bool]]] = {}
         """By upstream, of its tools that were called whether they only read."""
+        self._facts: dict[tuple[str, str, Identity, str], CallFacts] = {}
+        """By the name for hosts, method, host and rule."""
 
     def admits(self, intent: Intent) -> Wait | None:
         # Calls no function of ours for a plain call but one, since every call comes by.
@@ -59,31 +63,28 @@ class AuditTrail(Stage):
         return None
 
     def _begin(self, intent: Intent) -> Beginning:
-        target, operation, audit, first = intent.target, intent.operation, self._audit, intent.first
-        upstream, route, kind = target.upstream, target.route, target.kind
-        params, config = operation.params, upstream.config
-        its = params.get("arguments", NO_ARGUMENTS) if kind is not None else route.original.encode(errors="replace")
+        target, audit, first = intent.target, self._audit, intent.first
+        method, who = intent.request.method, intent.host.caller.identity
+        upstream, kind, own = target.upstream, target.kind, target.route.original
+        config, snapshot = upstream.config, upstream.offered.snapshot
+        its = (
+            intent.operation.params.get("arguments", NO_ARGUMENTS) if kind is not None else own.encode(errors="replace")
+        )
         digest = audit.digest.copy()
         digest.update(its)
         if not first.ref and "requestState" in intent.request.params:
             first = audit.find_first(state_of(intent.request) or "")
+        verdict = UNRULED if self.judge is None else self.judge.judge_arguments(intent)
+        key = target.exposed, method, who, verdict.rule
+        facts = self._facts.get(key)
+        if facts is None or facts.snapshot is not snapshot or facts.generation != audit.generation:
+            if facts is not None or len(self._facts) >= MAX_FACTS:  # nor are lists kept that no upstream has any more
+                self._facts.clear()
+            facts = CallFacts(audit.generation, method, kind, target.exposed, own, config, snapshot, who, verdict)
+            self._facts[key] = facts
         size = memoryview(its).nbytes
-        return Beginning(
-            ref=intent.ref,
-            at=CLOCK(),
-            method=intent.request.method,
-            kind=kind,
-            name=target.exposed,
-            own=route.original,
-            config=config,
-            snapshot=upstream.offered.snapshot,
-            who=intent.host.caller.identity,
-            verdict=UNRULED if self.judge is None else self.judge.judge_arguments(intent),
-            digest=digest.digest(),
-            size=size,
-            first=first,
-            arguments=its if config.arguments == "full" and kind is not None and size <= LARGE_BYTES else None,
-        )
+        wanted = config.arguments == "full" and kind is not None and size <= LARGE_BYTES
+        return Beginning(intent.ref, CLOCK(), facts, digest.digest(), size, first, its if wanted else None)
 
     async def call(self, intent: Intent, next: Next) -> Reply:
         """Carry out a call once its `begin` is written.

@@ -33,7 +33,7 @@ from hub.control.answers import AuditStatus
 from hub.link.sync_primitives import Promise
 from hub.rules.audit.files import HEAD_EVERY, AuditFiles
 from hub.rules.audit.lines import Draft, draft
-from hub.rules.audit.records import CLOCK, END, NOTE, Begin, Beginning, Describe, End, Note
+from hub.rules.audit.records import CLOCK, END, FLUSH, NOTE, Begin, Beginning, Describe, End, Note
 from hub.telemetry.operation_record import Ended
 from hub.wire import mcp
 
@@ -55,8 +55,6 @@ RECORD_BYTES: Final = 340
 SIGN_IN: Final = "sign-in"
 """In place of a method: calls of the hub's own tool for signing in at an upstream."""
 READS: Final = frozenset({mcp.RESOURCES_READ, mcp.PROMPTS_GET})
-FLUSH: Final = "flush"
-"""In place of the kind of a note: nothing but that somebody waits for what is before it."""
 Record = Begin | End | Note
 
 
@@ -110,6 +108,8 @@ class Audit:
         them longer. SHA-256 takes half the time of BLAKE2 where the processor helps."""
         self.find_first: Callable[[str], FirstRound] = lambda state: NO_ROUND
         """Finds the first round in a state that a host has brought."""
+        self.generation = 1
+        """The configuration in effect is the how manieth."""
         self.gathering = False
         """The thread will look at `records` by itself. Set by the loop, cleared by the thread."""
         self._files = files
@@ -166,6 +166,9 @@ class Audit:
         `hook`, `pin`, `relay`, `config`, `access`. Texts are cut, and secrets of the configuration masked. A `hook`
         that refuses says `decision="deny"`; what belongs to a call says `ref=intent.ref`. Never blocks or raises."""
         if self.doors:
+            if kind == "config":
+                self.generation += 1
+                members = {"gen": self.generation, **members}
             self._add((NOTE, kind, members, CLOCK(), None))
 
     def _add(self, record: Record) -> None:
@@ -274,8 +277,8 @@ class Audit:
             is_first = False
             self.gathering = False  # from now on whoever adds a record says so
             records: list[Record] = []
-            with suppress(IndexError):  # the loop has dropped the last one
-                records += (self.records.popleft() for _ in range(len(self.records)))
+            with suppress(IndexError):  # there are no more
+                records.extend(iter(self.records.popleft, None))
             is_written = False
             try:
                 is_written = self._write(self._files, records)
@@ -292,7 +295,7 @@ class Audit:
         offset, stamps, before = self._wall() - CLOCK(), self._describe.stamps, self._written
         lost = self._lost + self._dropped - self._told
         gaps = [draft(stamps.at(self._wall()), {"k": "gap", "lost": lost})] if lost else []
-        new = [self._describe.draft(record, offset) for record in records if record[1] != FLUSH]
+        new = self._describe.draft(records, offset)
         try:
             if new or gaps or self._unwritten or (self.doors and not files.is_open):
                 files.append([*self._unwritten, *gaps, *new])

@@ -27,7 +27,7 @@ def describe(
         return PinChange(item=key, change=change)
     before, after = {} if old is None else read(old), read(new)
     words = tuple(_exchanges(before, after))
-    hints, parameters = tuple(_looser(before, after)), tuple(_parameters(before, after))
+    hints, parameters = tuple(find_looser_hints(before, after)), tuple(_parameters(before, after))
     if old is None:  # new, or nobody knows more of it than its hash
         words, parameters = tuple(each for each in words if "." not in each.where or approved_words), ()
         only_form = fingerprint(key, new).words == approved_words
@@ -52,7 +52,8 @@ def _exchanges(before: Any, after: Any) -> Iterator[WordChange]:
             )
 
 
-def _looser(before: Any, after: Any) -> Iterator[str]:
+def find_looser_hints(before: Any, after: Any) -> Iterator[str]:
+    """What a tool says of itself after that would make it look safer than before."""
     old, new = (_members(each, "annotations") for each in (before, after))
     for name, absent, safer, text in _HINTS:
         if new.get(name, absent) is safer and old.get(name, absent) is not safer:

@@ -3,7 +3,8 @@
     pinning      first sight   later new or changed
     off          -             -
     warn         accepted      shown as it is
-    freeze       accepted      the approved definition is shown; what takes other arguments, or is new, is held back
+    freeze       accepted      the approved definition is shown; what is new, takes other arguments, or says that it
+                               does more, is held back
     quarantine   accepted      held back; the approved instructions stay
     required     held back     likewise
 
@@ -16,7 +17,8 @@ from typing import Final
 from msgspec import Struct, structs
 
 from config.security_settings import Pinning
-from hub.rules.fingerprints import INSTRUCTIONS, KINDS, Definition, Fingerprint, hash_of, key_of
+from hub.rules.fingerprints import INSTRUCTIONS, KINDS, Definition, Fingerprint, hash_of, key_of, read
+from hub.rules.pins.differences import find_looser_hints
 from hub.wire.mcp import Kind
 from hub.wire.upstream_snapshot import ListEntry, Snapshot
 
@@ -64,11 +66,18 @@ def judge(
         before = approved(key)
         if key == INSTRUCTIONS:
             instead[key] = before or ""
-        elif pinning == "freeze" and before is not None and _input_of(before) == _input_of(listed[key]):
+        elif pinning == "freeze" and before is not None and _may_stand_for(before, listed[key]):
             instead[key] = before
         else:
             held.add(key)
     return held, instead
+
+
+def _may_stand_for(approved: Definition, listed: Definition) -> bool:
+    """True if a tool can still be called by what was approved of it, and does not say of itself that it does more than
+    that says, by which rules go."""
+    is_safer = any(find_looser_hints(read(listed), read(approved)))
+    return not is_safer and _input_of(approved) == _input_of(listed)
 
 
 def _input_of(definition: Definition) -> str:

@@ -3,7 +3,7 @@
 Servers understand one URI in several ways: as it is written, or as a parser of theirs reads it, which drops tabs and
 line ends, resolves dot segments, takes scheme and host in any case, and escapes for what they stand for. So a URI has
 two forms: as it is spelt, and as the most generous reader takes it. Rules must say the same of both. One that some
-readers take for a text that cannot be told has none.
+readers take for a text that cannot be told has none. The tag of a hub behind this one hides none of them.
 """
 
 import re
@@ -12,6 +12,7 @@ from typing import Final
 from urllib.parse import unquote_to_bytes
 
 from config.policy.selectors import spell_uri
+from hub.catalog.uri_tags import without_tags
 
 _DROPPED = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]|^\s|\s$")
 """Characters that some readers leave out, or cannot write."""
@@ -27,8 +28,16 @@ _HALF_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 
 def forms_of(uri: str, *, is_start: bool = False) -> tuple[str, ...]:
-    """The forms of a URI, one or two; (): it has none that can be trusted. `is_start`: it is the beginning of a
-    template, whose host may go on."""
+    """The forms of a URI, one or two, and as many without the tag that a hub behind this one gives it; (): it has none
+    that can be trusted. `is_start`: it is the beginning of a template, whose host may go on."""
+    forms = _read(uri, is_start=is_start)
+    if not forms or (bare := without_tags(uri)) == uri:
+        return forms
+    behind = _read(bare, is_start=is_start)
+    return tuple(dict.fromkeys((*forms, *behind))) if behind else ()
+
+
+def _read(uri: str, *, is_start: bool) -> tuple[str, ...]:
     if _DROPPED.search(uri):
         return ()
     spelt = spell_uri(uri)

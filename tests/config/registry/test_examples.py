@@ -5,6 +5,7 @@ from pathlib import Path
 
 import jsonschema_rs
 import pytest
+from msgspec.structs import replace
 
 from config.registry.entry_of_answers import missing, words_without_answers
 from config.registry.server_json import LATEST, RegistrySource, id_of, is_older, source_of, split
@@ -98,7 +99,6 @@ def test_each_example_makes_its_entry(name, at, said, settings):
 
 NOT_RUN = [
     ("nuget", 0, "`dnx Example.SampleMcpServer@0.4.0-beta`"),
-    ("bundle", 0, "it is a bundle (.mcpb), and this version cannot install bundles yet"),
     ("database", 0, "it asks the container for --network host; add it by hand if you trust it"),
 ]
 
@@ -108,8 +108,19 @@ def test_what_is_not_run_says_why(name, at, why):
     assert why in ways_of(example(name))[at].why
 
 
+@pytest.mark.covers("EB-3")
+def test_a_bundle_is_known_by_its_hash():
+    server = example("bundle")
+    [way] = ways_of(server)
+    assert (way.kind, way.why) == ("mcpb", "")
+    assert way.address.endswith("/text-editor.mcpb")
+    for change in ({"file_sha256": ""}, {"file_sha256": "fe33"}, {"identifier": "text-editor.mcpb"}):
+        [way] = ways_of(replace(server, packages=(replace(server.packages[0], **change),)))
+        assert way.why
+
+
 def test_every_example_is_in_one_of_these_tables():
-    assert {name for name, *_ in (*GOLDEN, *NOT_RUN)} | {"by_hand"} == set(EXAMPLES)
+    assert {name for name, *_ in (*GOLDEN, *NOT_RUN)} | {"by_hand", "bundle"} == set(EXAMPLES)
     assert ways_of(example("by_hand")) == []
 
 

@@ -68,7 +68,7 @@ def names(*words, ask=asked):
             ["coding", "claude-desktop", "claude-code", "cursor", "copilot", "cline", "continue", "codex"],
         ),
         (("token", "new", "x", "--profile", "co"), ["coding"]),
-        (("profile", ""), ["suggest", "remove", "ls"]),
+        (("profile", ""), ["suggest", "remove", "entry", "ls"]),
         (("profile", "suggest", "winds"), ["windsurf"]),
         (("profile", "suggest", "windsurf", "--w"), ["--write"]),
         (("call", ""), ["files__read", "time__now"]),

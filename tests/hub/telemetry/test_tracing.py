@@ -13,7 +13,7 @@ from config.settings import HubConfig, TracingConfig
 from hub.control.client import ControlClient
 from hub.control.methods import RELOAD
 from hub.wire.mcp import CLIENT_CAPABILITIES_KEY
-from tests.support.attached import INITIALIZE, Host, Post, ready, upstream
+from tests.support.attached import INITIALIZE, Host, Post, ready, said, upstream
 from tests.support.otlp_collector import collecting
 from tests.support.processes import ROOT, free_port, running_hub
 
@@ -109,6 +109,31 @@ def test_a_call_is_one_trace(tmp_path, era, server):
     assert collector.headers[0]["authorization"] == "Bearer tok-31337"
     everything = b"".join(collector.bodies)
     assert not any(each.encode() in everything for each in (CANARY, "tok-31337", hub.token, "alice"))
+
+
+TWICE = """
+[pipelines.twice]
+description = "Twice."
+input = { type = "object" }
+[[pipelines.twice.steps]]
+id = "one"
+tool = "files__echo"
+[[pipelines.twice.steps]]
+id = "two"
+tool = "files__echo"
+args = { text = "${one.text}" }
+"""
+
+
+@pytest.mark.covers("EF-6")
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+def test_each_step_of_a_pipeline_is_a_call_of_the_trace_of_its_host(tmp_path, era):
+    with collecting() as collector, running_hub(tmp_path, config(collector.url, more=TWICE)) as hub, ready(hub) as host:
+        call(hub, host, era, "hub__twice", {"traceparent": PARENT})
+        spans = collector.await_spans(4)
+    received = [span for span in spans if span.is_server]
+    assert [(span.name, span.trace, span.parent) for span in received] == [("tools/call files__echo", TRACE, SPAN)] * 2
+    assert sorted(span.parent for span in spans if not span.is_server) == sorted(span.id for span in received)
 
 
 @pytest.mark.covers("OT-2", "OT-3")
@@ -267,6 +292,28 @@ def test_no_call_waits_for_a_collector(tmp_path, mode):
     assert took_s < 5, "a hundred calls take a fraction of a second, one request of the collector's at least that"
     assert stopped_s < 10
     assert log.count("spans do not reach the collector") <= 1
+
+
+@pytest.mark.covers("OT-6")
+def test_a_collector_that_dies_half_way_delays_no_call_and_what_it_lacks_is_counted(tmp_path, monkeypatch):
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "1")
+    with collecting() as collector, running_hub(tmp_path, config(collector.url)) as hub, ready(hub) as host:
+        for id in range(20):
+            call(hub, host, "legacy", id=id + 10)
+        assert len(collector.await_spans(40)) == 40
+        assert dropped_of(hub) == 0
+        collector.server.shutdown()
+        collector.server.server_close()
+        for id in range(20):
+            assert "traceparent" in call(hub, host, "legacy", id=id + 100)
+        while dropped_of(hub) < 40:
+            pass
+        assert dropped_of(hub) == 40
+
+
+def dropped_of(hub):
+    """Spans that no collector has got, as the metrics tell."""
+    return int(re.search(r'^hubd_dropped_total{what="span"} (\d+)$', said(hub, "metrics"), re.M)[1])
 
 
 @pytest.mark.covers("OT-6")

@@ -20,7 +20,7 @@ from hub.wire.large_message_shortcuts import (
     MAX_TEXTS,
     STRETCH_BYTES,
     excerpt,
-    is_plain_result,
+    look_at_result,
     read_tool_result,
 )
 from hub.wire.mcp import L4, LEGACY_VERSIONS, MODERN
@@ -86,7 +86,7 @@ def test_a_plain_result_is_for_every_host_of_a_handshake_as_it_is(blocks, member
     result = {"content": blocks, **{name: MEMBERS[name] for name in sorted(members)}}
     text = json.dumps(result, separators=(",", ":"), ensure_ascii=spelled)
     value = Raw((text if escape is None else text.replace(*escape)).encode())
-    if not is_plain_result(value):
+    if not look_at_result(value)[0]:
         return
     same = result_for_host("tools/call", value, upstream="a", upstream_version=L4, host_version=version)
     assert localise(same, lambda uri: "hub.a+" + uri) is value
@@ -99,18 +99,20 @@ def test_a_plain_result_is_for_every_host_of_a_handshake_as_it_is(blocks, member
 
 def test_a_result_in_another_order_is_opened_for_the_newest_hosts():
     value = Raw(b'{"isError":false,"content":[]}')
-    assert is_plain_result(value)
+    assert look_at_result(value) == (True, True)
     assert make_plain_modern(value, "a") is None
 
 
 def test_most_results_are_plain_and_others_are_not():
-    assert is_plain_result(Raw(b'{"content":[{"type":"text","text":"the \\"uri is uri"}],"isError":false}'))
+    text = b'{"content":[{"type":"text","text":"the \\"uri is uri, \\"isError\\":true"}],"isError":%b}'
+    assert look_at_result(Raw(text % b"false")) == (True, True)
+    assert look_at_result(Raw(text % b"true")) == (True, False)
     assert decode(b'{"jsonrpc":"2.0","id":1,"result":{"content":[]}}', strict=False).reply.is_plain
     for block in BLOCKS[0], *BLOCKS[4:]:
-        assert not is_plain_result(Raw(dumps({"content": [block]}).encode()))
+        assert look_at_result(Raw(dumps({"content": [block]}).encode())) == (False, False)
     for name, value in MEMBERS.items():
-        assert is_plain_result(Raw(dumps({"content": [], name: value}).encode())) == (name == "isError")
-    assert not is_plain_result(Raw(dumps({"tools": []}).encode()))
+        assert look_at_result(Raw(dumps({"content": [], name: value}).encode()))[0] == (name == "isError")
+    assert look_at_result(Raw(dumps({"tools": []}).encode())) == (False, False)
 
 
 def message(result: str, before: str = '{"jsonrpc":"2.0","id":7,"result":', behind: str = "}") -> bytes:
@@ -147,8 +149,9 @@ def test_the_text_of_a_tool_is_read_at_once(result, is_plain, before, behind):
     data = message(result, before, behind)
     found = read_tool_result(data)
     assert found is not None
-    assert (found[0], bytes(found[1]), found[2]) == (7, result.encode(), is_plain)
-    assert decode(data, strict=False).reply == Result(found[1], is_plain)
+    is_fine = is_plain and not json.loads(result).get("isError")
+    assert (found[0], bytes(found[1]), *found[2:]) == (7, result.encode(), is_plain, is_fine)
+    assert decode(data, strict=False).reply == Result(found[1], is_plain, is_fine)
 
 
 def nested(depth: int) -> str:

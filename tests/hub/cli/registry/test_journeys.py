@@ -201,11 +201,10 @@ def test_without_a_terminal_all_that_is_needed_has_to_be_said(home):
         (("a/b/c",), '"a/b/c" is no name in a registry'),
         (("io.example/everything", "--registry", "nowhere"), 'there is no registry "nowhere"; there are: official'),
         (("io.example/everything", "--", "sh"), "is a name in a registry, which says itself what runs"),
-        (("x", "--as", "y", "--", "sh"), "--as is for a server of a registry"),
-        (("x", "--input", "y=1", "--", "sh"), "--input is for a server of a registry"),
-        (("./x.mcpb",), "cannot install bundles (.mcpb) yet"),
-        (("x.mcpb",), "cannot install bundles (.mcpb) yet"),
-        (("https://x.example/x.mcpb",), "cannot install bundles (.mcpb) yet"),
+        (("x", "--as", "y", "--", "sh"), "--as is for a bundle, or a server of a registry"),
+        (("x", "--input", "y=1", "--", "sh"), "--input is for a bundle, or a server of a registry"),
+        (("https://x.example/x.mcpb",), "a bundle is not taken from an address"),
+        (("x.mcpb", "--", "sh"), "is a bundle, which says itself what runs"),
     ],
 )
 def test_wrong_usage_says_why(home, arguments, said):
@@ -325,8 +324,6 @@ def test_nothing_is_found(home):
     assert "no registry has io.example/nothing; `hubd search nothing` looks for names like it" in said
     said = home.run("add", "io.example.anonymous/embedded-mcp", "--yes", code=1)
     assert "names neither a package nor an address: see https://example.com/embedded-mcp-guide" in said
-    said = home.run("add", "io.example/text-editor", "--yes", code=1)
-    assert "it is a bundle (.mcpb), and this version cannot install bundles yet" in said
     said = home.run("add", "io.example/everything", "--yes", "--package", "pypi", code=1)
     assert "has no such way to run; it has: npm" in said
 

@@ -1,9 +1,11 @@
 """What pages that are open are told, whether or not they read it."""
 
+from itertools import pairwise
+
 import pytest
 import trio
 
-from hub.daemon.dashboard.feed import MAX_PAGES
+from hub.daemon.dashboard.feed import MAX_PAGES, TICK_S
 from tests.support.dashboard_world import a_dashboard
 from tests.support.fakes import FakeUpstream
 
@@ -33,6 +35,31 @@ async def test_a_page_sees_a_call_begin_and_end(world):
             while (row := (await other.until("tick"))["set"].get("server/db")) is None:
                 pass
         assert (row["calls"], sum(row["spark"])) == (1, 1)
+
+
+@pytest.mark.covers("OD-7")
+async def test_several_pages_are_told_what_was_looked_up_once(world, monkeypatch):
+    feed, looks = world.dashboard.routes.feed, []
+    look = feed.look
+
+    async def counted():
+        looks.append(trio.current_time())
+        return await look()
+
+    key = await world.sign_in()
+    monkeypatch.setattr(feed, "look", counted)
+    async with world.page(key) as first, world.page(key) as second, world.page(key) as third:
+        pages = first, second, third
+        for page in pages:
+            await page.until("state")
+        for _ in range(2):
+            for page in pages:
+                await page.until("tick")
+        assert all(later - at >= TICK_S / 2 for at, later in pairwise(looks))
+    with trio.fail_after(30):
+        while feed._pages:
+            await trio.lowlevel.checkpoint()
+    assert not feed._seen[2], "nothing is kept while nobody watches"
 
 
 @pytest.mark.covers("OD-7")

@@ -23,15 +23,15 @@ NOW = datetime(2026, 11, 22, 9, 17, tzinfo=UTC).timestamp()
 
 
 def note(kind="config", **members):
-    return draft(T.encode(), {"k": kind, **members})
+    return draft(T, {"k": kind, **members})
 
 
 def begin(ref):
-    return draft(T.encode(), {"k": "begin", "ref": ref})
+    return draft(T, {"k": "begin", "ref": ref})
 
 
 def end(ref):
-    return draft(T.encode(), {"k": "end", "ref": ref, "out": "ok"})
+    return draft(T, {"k": "end", "ref": ref, "out": "ok"})
 
 
 @pytest.fixture
@@ -316,11 +316,11 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (1500, resource.RLIM_INFINITY))
 failed = 0
 for number in range(20):
     try:
-        files.append([draft({T.encode()!r}, {{"k": "config", "number": number}})])
+        files.append([draft({T!r}, {{"k": "config", "number": number}})])
     except OSError:
         failed += 1
 resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-files.append([draft({T.encode()!r}, {{"k": "config", "number": 20}})])
+files.append([draft({T!r}, {{"k": "config", "number": 20}})])
 print(failed)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)

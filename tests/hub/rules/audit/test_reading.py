@@ -7,18 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hub.rules.audit.lines import draft, write_line
+from hub.rules.audit.lines import draft, write_lines
 from hub.rules.audit.reading import File, Query, find_open_calls, select, verify
 
 T = "2026-11-22T09:17:00.123Z"
 
 
 def chain(*records, before="", number=0):
-    lines = []
-    for at, members in enumerate(records, number + 1):
-        line, before = write_line(draft(members.get("t", T).encode(), {"k": "config", **members}), at, before)
-        lines.append(line)
-    return lines
+    drafts = [draft(members.get("t", T), {"k": "config", **members}) for members in records]
+    return write_lines(drafts, number, before)[0].splitlines(keepends=True)
 
 
 def files(*parts):
@@ -29,7 +26,8 @@ LOG = chain({"k": "open", "prev": ""}, *({"x": number} for number in range(8)))
 
 
 def test_a_line_says_what_it_is_and_carries_its_hash():
-    line, h = write_line(draft(T.encode(), {"k": "end", "ref": "1"}), 42, "5c1f")
+    line, number, h = write_lines([draft(T, {"k": "end", "ref": "1"})], 41, "5c1f")
+    assert number == 42
     assert json.loads(line) == {"t": T, "n": 42, "k": "end", "ref": "1", "h": h}
     assert line.startswith(b'{"t":"2026-11-22T09:17:00.123Z","n":42,"k":"end",')
     assert len(h) == 64

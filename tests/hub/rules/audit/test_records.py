@@ -8,8 +8,8 @@ from msgspec import Raw
 from config.settings import UpstreamConfig
 from hub.bridge.sealed_request_state import NO_ROUND, FirstRound
 from hub.link.call_interface import Identity
-from hub.rules.audit.lines import Stamps, write_line
-from hub.rules.audit.records import BEGIN, END, NOTE, Beginning, Describe
+from hub.rules.audit.lines import Stamps, write_lines
+from hub.rules.audit.records import BEGIN, END, NOTE, Beginning, CallFacts, Describe
 from hub.rules.policy.verdict import UNRULED
 from hub.telemetry.operation_record import Ended
 from hub.wire.mcp import Kind
@@ -25,10 +25,10 @@ def snapshot(*tools):
     return Snapshot("up", "2025-11-25", {}, {}, "", {Kind.TOOL: entries}, {}, local=True)
 
 
-def begun(**changes):
-    its = {"ref": 1, "at": 10.0, "method": "tools/call", "kind": Kind.TOOL, "name": "up__t", "own": "t"}
-    its |= {"config": UpstreamConfig(command="x"), "snapshot": snapshot(tool()), "who": Identity("alice", "cursor")}
-    its |= {"verdict": UNRULED, "digest": bytes(32), "size": 7, "first": NO_ROUND}
+def begun(*, shown=None, host="cursor", **changes):
+    who, shown, config = Identity("alice", host), shown or snapshot(tool()), UpstreamConfig(command="x")
+    facts = CallFacts(1, "tools/call", Kind.TOOL, "up__t", "t", config, shown, who, UNRULED)
+    its = {"ref": 1, "at": 10.0, "facts": facts, "digest": bytes(32), "size": 7, "first": NO_ROUND}
     return Beginning(**{**its, **changes})
 
 
@@ -38,23 +38,22 @@ def over(outcome="", executed="", size=0, *, at=12.0, is_task=False):
 
 
 def written(describe, record, offset=0.0):
-    line, _ = write_line(describe.draft(record, offset), 1, "")
-    return json.loads(line)
+    return json.loads(write_lines(describe.draft([record], offset), 0, "")[0])
 
 
 def test_times_are_of_the_day_in_utc():
     stamps = Stamps()
     assert [stamps.at(each) for each in (0.0, 1.0019, 1_763_803_020.5)] == [
-        *(b"1970-01-01T00:00:00.000Z", b"1970-01-01T00:00:01.001Z", b"2025-11-22T09:17:00.500Z")
+        *("1970-01-01T00:00:00.000Z", "1970-01-01T00:00:01.001Z", "2025-11-22T09:17:00.500Z")
     ]
-    assert [stamps.at(second)[17:19] for second in range(600)][-1] == b"59"
+    assert [stamps.at(second)[17:19] for second in range(600)][-1] == "59"
 
 
 def test_another_definition_has_another_hash_in_the_next_record():
     describe, hashes = Describe(), []
     for description in ("a", "a", "b"):
         shown = snapshot(tool(description=description))
-        hashes.append(written(describe, (BEGIN, begun(snapshot=shown), None))["def"])
+        hashes.append(written(describe, (BEGIN, begun(shown=shown), None))["def"])
     assert hashes[0] == hashes[1] != hashes[2]
 
 
@@ -114,7 +113,7 @@ def test_arguments_that_are_wanted_are_json_or_nothing(arguments):
 
 def test_names_that_peers_choose_are_cut():
     describe = Describe()
-    found = written(describe, (BEGIN, begun(who=Identity("alice", "x\n" * 500)), None))
+    found = written(describe, (BEGIN, begun(host="x\n" * 500), None))
     assert found["host"] == "x\n" * 100
     note = written(describe, (NOTE, "pin", {"up": "y" * 500, "ref": 0x12C7F3A9B2, "items": 3}, 1.0, None))
     assert (len(note["up"]), note["ref"], note["items"]) == (200, "c7f3a9b2", 3)

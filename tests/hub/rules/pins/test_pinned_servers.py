@@ -133,6 +133,28 @@ async def test_freeze_shows_what_was_approved(autojump_clock):
         assert len(calls(fake)) == 1
 
 
+@pytest.mark.covers("PIN-03")
+@pytest.mark.parametrize(
+    ("before", "after", "is_held"),
+    [
+        ({"readOnlyHint": True}, {"readOnlyHint": False}, True),
+        ({"readOnlyHint": True}, {}, True),
+        ({"destructiveHint": False}, {"destructiveHint": True}, True),
+        ({}, {"readOnlyHint": True}, False),
+        ({"readOnlyHint": True}, {"readOnlyHint": True, "title": "Other"}, False),
+    ],
+)
+async def test_freeze_stands_for_no_tool_that_does_more_by_its_own_word(before, after, is_held, autojump_clock):
+    fake = git()
+    fake.lists["tools"] = [tool("merge", "Merge it.", annotations=before)]
+    async with a_house({"git": fake}, upstreams={"git": {"pinning": "freeze", "trusted": True}}) as house:
+        host = await house.host("lines", L4)
+        await host.names()
+        fake.lists["tools"] = [tool("merge", "Merge it.", annotations=after)]
+        await changes(house, fake)
+        assert await host.names() == ([] if is_held else ["git__merge"])
+
+
 @pytest.mark.covers("EP-7")
 async def test_a_change_behind_other_words_of_the_user_is_found(autojump_clock):
     fake = git()

@@ -21,6 +21,7 @@ from hub.rules.policy.arguments_for_conditions import decode_arguments, encode_a
 from hub.rules.policy.audience_lists import permit
 from hub.rules.policy.judge import CannotJudge, Judge, RuleTable
 from hub.rules.policy.rule_book import read_rules
+from hub.rules.policy.uri_forms import forms_of
 from hub.rules.policy.verdict import Effect
 from hub.wire.jsonrpc import raw
 from hub.wire.mcp import L4, Kind
@@ -122,6 +123,20 @@ def test_a_server_ends_no_rule_about_a_renamed_tool_by_listing_another_of_that_n
     ):
         judge, _ = world(PolicyConfig(**policy), [contested], renamed)
         assert effect(judge, "write") is expected, policy
+
+
+@pytest.mark.covers("POL-09")
+@pytest.mark.parametrize("uri", ["hub.files+file:///etc/passwd", "HUB.a+hub.b+file:///etc/./passwd", "hub.a+file:x"])
+def test_the_tag_of_a_hub_behind_this_one_hides_no_resource(uri):
+    for policy in ({"deny": ("resource:file:///etc/*",)}, {"default": "deny", "allow": ("resource:hub.*+file:///*",)}):
+        judge, _ = world(PolicyConfig(**policy), [])
+        assert effect(judge, uri, kind=Kind.RESOURCE) is Effect.DENY
+    judge, _ = world(PolicyConfig(deny=("resource:note:*",)), [])
+    assert (effect(judge, uri, kind=Kind.RESOURCE) is Effect.ALLOW) == ("///" in uri)
+
+
+def test_many_tags_of_a_uri_take_no_time():
+    assert forms_of("hub.a+" * 100_000 + "file:///x")[-1] == "file:///x"
 
 
 @pytest.mark.covers("POL-09")
