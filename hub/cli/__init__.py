@@ -6,7 +6,7 @@ commands work with. A module for each family of commands, loaded once a command 
 command line as a host), `sign_in` (auth, logout), `configuration` (add, remove, edit, config, env, ...),
 `secret_commands` (secret), `token_commands` (token), `completion` (in shells), `registry` (search, outdated, update),
 `bundles` (add, update), `setup`, `hosts` (install, import), `profiles`, `rules` (policy, approvals, approve, pins,
-audit), `service`, `doctor`.
+audit), `service`, `doctor`, `check_command`.
 Parts of these:
 
 - `keyboard`: waiting for what a person types, or for Ctrl-C

@@ -213,6 +213,7 @@ NAMES: Final[Mapping[str, Callable[[Ask], Found]]] = {
 OF_COMMANDS: Final[Mapping[str, Callable[[Ask], Found]]] = {
     **dict.fromkeys(("restart", "enable", "disable", "remove", "cache clear", "auth", "logout", "update"), _servers),
     "approve": _servers,
+    "check": lambda ask: chain(_servers(ask), _tools(ask)),
     "pins": lambda ask: chain(_servers(ask), [("check", "exit 1 if anything differs"), ("export", "write a file")]),
     "call": _tools,
     "tools": lambda ask: chain(_servers(ask), _tools(ask)),

@@ -28,6 +28,7 @@ FAMILIES: Final[Mapping[str, Mapping[str, Mapping[str, str]]]] = {
         "hub.cli.live.dashboard_command": {"dashboard": "open the dashboard of the hub in your browser"},
         "hub.cli.rules.audit_commands": {"audit": "the audit log: who called what, by which rule, and how it ended"},
         "hub.cli.service": {"service": "keep the hub running, by systemd"},
+        "hub.cli.check_command": {"check": "say whether servers and tools are ready for a run that nobody watches"},
         "hub.cli.doctor": {"doctor": "find what is wrong between hosts, hub and servers, with the fixes"},
         "hub.cli.completion": {"completion": "print the script that lets a shell complete commands and names"},
         "hub.cli.parser": {"help": "this page, or a command's"},

@@ -324,7 +324,7 @@ class DaemonApi:
         """Restart an upstream, with further accounts there, without waiting for it.
         Raises: UpstreamUnavailable, if no upstream of this name can be started."""
         try:
-            for each in [name, *(each for each in self._hub.supervisor.upstreams if server_of(each) == name != each)]:
+            for each in self._with_accounts(name):
                 self._hub.supervisor.restart(each)
         except KeyError:
             raise self._unknown(name) from None
@@ -335,9 +335,14 @@ class DaemonApi:
         Raises: UpstreamUnavailable, if there is no upstream of this name."""
         if name is not None and name not in self._hub.supervisor.upstreams:
             raise self._unknown(name)
-        cleared = self._hub.reads.invalidate(name, DropCause.CLEARED)
+        names = [None] if name is None else self._with_accounts(name)
+        cleared = sum(self._hub.reads.invalidate(each, DropCause.CLEARED) for each in names)
         log.info("cache of %s cleared by command: %d resources", name or "all upstreams", cleared)
         return answers.Cleared(cleared)
+
+    def _with_accounts(self, name: str) -> list[str]:
+        """What runs as `name`, and further accounts there."""
+        return [name, *(each for each in self._hub.supervisor.upstreams if server_of(each) == name != each)]
 
     def _unknown(self, name: str) -> UpstreamUnavailable:
         if self._reloader is not None and (reason := self._reloader.reasons_left_out().get(name)):

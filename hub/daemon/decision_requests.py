@@ -109,7 +109,7 @@ class DecisionRequests:
         Raises: UpstreamUnavailable, if there is no such server."""
         pins = self._hub.pins
         if name is None:
-            return [pins.describe(each, shows=shows) for each in self._hub.supervisor.upstreams]
+            return [pins.describe(each, shows=shows) for each in self._hub.live.upstreams]
         server, item = self._find(name)
         found = pins.describe(server, shows=shows, others=frozenset(self._names_beside(server)) if shows else ())
         return [structs.replace(found, item=item)]
@@ -126,7 +126,7 @@ class DecisionRequests:
 
     def _find(self, name: str) -> tuple[str, str]:
         """The server of this name, or the server and key of what is called so."""
-        upstreams = self._hub.supervisor.upstreams
+        upstreams = self._hub.live.upstreams
         if name in upstreams:
             return name, ""
         for kind in (Kind.TOOL, Kind.PROMPT):

@@ -54,6 +54,7 @@ class Files:
         return self.answer
 
     settling, has_reported, knows_tools = False, True, True
+    is_further_account = False
 
     def ttl_ms(self, kind):
         return 60_000

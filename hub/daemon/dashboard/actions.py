@@ -16,6 +16,7 @@ from config.atomic_writes import lock_edits
 from config.diagnostics import ConfigError
 from config.editing.draft_across_files import UNUSABLE, Draft
 from config.hub_paths import backup_dir, state_dir
+from config.server_names import server_of
 from hub.app import WALL
 from hub.daemon.dashboard.dependencies import Parts
 from hub.daemon.dashboard.inbox_items_and_decisions import Inbox
@@ -81,7 +82,7 @@ class Actions:
         files = self._parts.reloader.loaded.files
         with lock_edits(state_dir()):
             draft = Draft(files[0] if files else None, os.environ)
-            if not draft.switch(name, disabled=disabled):
+            if not draft.switch(server_of(name), disabled=disabled):
                 return []
             if problems := draft.problems():
                 raise ConfigError("; ".join([UNUSABLE, *map(str, problems)]))

@@ -8,6 +8,7 @@ from typing import Final
 import trio
 
 from config.loading.gather import Gathered, gather
+from config.server_names import server_of
 from config.show.effective import ShownSetting, hub_settings, upstreams
 from hub.catalog.token_cost import tokens_of
 from hub.catalog.upstream_entries import UpstreamEntries
@@ -39,7 +40,8 @@ class Details:
         row = next((row for row in status.upstreams if row.name == name), None)
         if row is None:
             raise UpstreamUnavailable(f"There is no server {name}")
-        is_running, part = name in hub.supervisor.upstreams, hub.live.everything.part(name)
+        name = server_of(name)  # its definitions and settings are those of all accounts there
+        is_running, part = name in hub.live.upstreams, hub.live.everything.part(name)
         pins = (await self._parts.decisions.pins(name, shows=True))[0] if is_running else PinnedServer()
         gathered = await self._gather()
         settings = next((each.settings for each in upstreams(gathered, defaults=False) if each.name == name), ())

@@ -17,7 +17,7 @@ from upstreams.inventory.read_lists import walk
 COMPLETE = {"ref": {"type": "ref/prompt", "name": "p"}, "argument": {"name": "a", "value": "b"}}
 
 
-@pytest.mark.covers("H-1", "H-2", "H-3", "H-6", "H-17", "B-10", "T-11", "T-18")
+@pytest.mark.covers("H-1", "H-2", "H-3", "H-6", "H-17", "B-10", "T-11", "T-18", "OT-3")
 @pytest.mark.parametrize(
     ("method", "params", "name"),
     [
@@ -45,6 +45,7 @@ async def test_modern_requests_say_everything_twice(method: str, params: dict[st
         assert sent["io.modelcontextprotocol/clientInfo"]["name"] == "hubd"
         assert sent["io.modelcontextprotocol/logLevel"] == "debug"
         assert sent["traceparent"] == "00-x"
+        assert "traceparent" not in request.headers
 
 
 def tool(name: str, **properties: Any) -> dict[str, Any]:
