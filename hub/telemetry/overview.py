@@ -40,7 +40,7 @@ from hub.telemetry.describe_calls import (
     describe_running,
     percentiles,
 )
-from hub.telemetry.operation_record import NO_FAILURES
+from hub.telemetry.operation_record import NO_FAULTS
 from hub.telemetry.recorder import Recorder
 from hub.telemetry.tally import SECONDS, Tally
 from upstreams.journal.error_line import sum_error_up
@@ -82,7 +82,7 @@ class Counted:
         """The same together of a `server`, or of a `host` by its label."""
         self.by_second = [0] * SECONDS, [0] * SECONDS
         """Operations and failures of all servers in the last seconds."""
-        self.failures = {each.upstream: each for each in recorder.ring if each.outcome not in NO_FAILURES}
+        self.failures = {each.upstream: each for each in recorder.ring if each.outcome not in NO_FAULTS}
         """The last failure of each server."""
         self.busy = Counter(intent.target.upstream.name for intent in recorder.running.values())
 

@@ -7,7 +7,7 @@ from hub.catalog.time_slices import finish
 from hub.control.answers import HostRow, LimitStatus, Status, UpstreamRow
 from hub.link.call_interface import Identity
 from hub.telemetry.describe_calls import sum_calls
-from hub.telemetry.operation_record import Ended
+from hub.telemetry.operation_record import NO_FAULTS, Ended
 from hub.telemetry.overview import Counted, make_overview, row_of_server
 from hub.telemetry.recorder import Recorder
 from hub.telemetry.tally import Seconds, Tally
@@ -31,7 +31,7 @@ def counted(*calls, now=NOW):
         use.charged += 1
         tally.seconds.move(second)
         tally.seconds.calls[second % 300] += 1
-        tally.seconds.failed[second % 300] += bool(outcome)
+        tally.seconds.failed[second % 300] += outcome not in NO_FAULTS
         recorder.ring.append(Ended(number, now - ago, took, key, f"{upstream}__go", ANN, outcome, "", 1, 4, "unix"))
     found = Counted(recorder, CONFIGS, now)
     finish(found.gather())
@@ -87,6 +87,9 @@ def test_slow_servers_and_those_that_fail_are_no_good():
     few = [("files", "tool_error", 0.01, 1)] * 2
     assert row(counted(*few)).health == "good", "two say little"
     assert row(counted(*few, *[("files", "", 0.01, 1)] * 8)).why == "20 % of its calls fail"
+    waiting = [("files", "approval_required", 0.01, 1)] * 8
+    seen = row(counted(*waiting, *[("files", "", 0.01, 1)] * 2))
+    assert (seen.failed, seen.failed_ratio, seen.last_error, seen.health) == (0, 0.0, None, "good")
     assert row(counted(), state="unauthorized").word == "sign-in needed"
     assert row(counted(), state="connecting", installing=True).word == "installing"
 

@@ -75,7 +75,7 @@ export const call = {
         ['Principal', one.principal], ['Cost', one.cost > 0 && money(one.cost)])
         : facts(['Result', state('busy', 'running')], ['For', took(running.for_s)], ['Method', running.method]),
       section('Arguments', one?.arguments ? h('pre', {}, one.arguments)
-        : h('p.empty', {}, 'Arguments are not recorded. To record them for this server: ', h('code', {}, 'record = ["arguments"]'), ' in ', h('code', {}, `[upstreams.${server}]`), '.')),
+        : h('p.empty', {}, 'Arguments are not recorded. To record them and results, which say why a tool failed: ', h('code', {}, 'record = ["arguments", "result"]'), ' in ', h('code', {}, `[upstreams.${server}]`), '.')),
       one?.result && section('Result', h('pre', {}, one.result)),
       section('Log', log?.length ? logLines(log) : h('p.empty', {}, `Nothing was logged about ${ref}.`)),
     ];

@@ -5,7 +5,7 @@ import { request } from './api.js';
 import { h } from './dom.js';
 import { model } from './model.js';
 import { button, facts, filter, has, section, state, table, tile, wanted } from './parts.js';
-import { count, counted, duration, percent, size } from './words.js';
+import { count, counted, duration, percent, size, when } from './words.js';
 
 export const cache = {
   title: () => 'Cache',
@@ -51,7 +51,7 @@ export const config = {
     const { status } = data;
     const reload = () => act('reload', {}, 'Read the configuration again?', 'It is read by itself when a file changes, too.', 'Reload');
     return [
-      h('div.lead', {}, status.problem ? state('bad', 'The configuration before stays in effect until this is right.') : state('good', `In effect since ${new Date(status.loaded_at).toLocaleString()}`),
+      h('div.lead', {}, status.problem ? state('bad', 'The configuration before stays in effect until this is right.') : state('good', `In effect since ${when(new Date(status.loaded_at) / 1000)}`),
         h('p.buttons', {}, button('Reload', reload))),
       status.problem && h('pre.panel', {}, status.problems?.length ? status.problems.join('\n') : status.problem),
       status.pending?.length > 0 && h('p', {}, state('warning', `Takes effect at the next start: ${status.pending.join(', ')}`)),

@@ -78,4 +78,4 @@ export function outcome(call) {
   return { text: call.executed === 'unknown' ? `${text}?` : text, isFailure: isFailure(call.outcome) };
 }
 
-export const isFailure = (word) => Boolean(word) && word !== 'asked' && word !== 'cancelled';
+export const isFailure = (word) => Boolean(word) && !['asked', 'cancelled', 'approval_required'].includes(word);
