@@ -13,18 +13,10 @@ from hub.cli.render.calls import totals
 from hub.cli.render.costs import host_name, warning_of
 from hub.cli.render.sign_ins import sign_in_notes
 from hub.cli.render.words import about, count_of, duration, group, join_names, size, times
-from hub.control.answers import (
-    BufferStatus,
-    ConfigStatus,
-    Counts,
-    HostRow,
-    ProjectRow,
-    ReplicaStatus,
-    Status,
-    UpstreamRow,
-)
+from hub.control.answers import BufferStatus, ConfigStatus, HostRow, ProjectRow, ReplicaStatus, Status, UpstreamRow
 from upstreams.journal.error_line import error_line
 from upstreams.journal.lacking_variable import hint_at_variable
+from upstreams.status_facts import Counts
 
 NOTABLE: Final = 0.05
 """The part of the memory for buffers below which it is not shown."""

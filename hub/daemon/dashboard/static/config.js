@@ -69,5 +69,5 @@ const shown = (value) => typeof value === 'string' ? value : JSON.stringify(valu
 export const settingTable = (id, settings) => table(id, 'Settings', [
   { head: 'Key', cell: (each) => h('span.code', {}, each.key) },
   { head: 'Value', cell: (each) => h('span.code', {}, shown(each.value)) },
-  { head: 'From', cell: (each) => each.file ? h('span.code', {}, each.file, each.line ? `:${each.line}` : '') : each.layer },
+  { head: 'From', cell: (each) => each.file ? h('span.code', {}, each.file, each.line ? h('span.number', {}, `:${each.line}`) : '') : each.layer },
 ], settings.filter((each) => has(`${each.key} ${shown(each.value)}`, wanted())), { key: (each) => each.key, empty: 'Nothing is set here.' });
