@@ -270,9 +270,10 @@ class RuledWorld:
             await self.people.approval_give(request.id, lasts)  # type: ignore[arg-type]
 
     async def revoke(self) -> None:
+        before = tuple(self.given)  # whoever says yes while it is being saved says so after it
         with suppress(HubError):
             await self.people.approval_revoke(all=True)
-        for each in self.given:
+        for each in before:
             each.ended = min(each.ended, trio.current_time())
 
     async def wait(self) -> None:
