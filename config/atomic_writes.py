@@ -24,8 +24,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from config.base_directories import make_dirs, refuse_foreign_dir, refuse_foreign_place
 from config.diagnostics import EditError, Problem
+from config.private_directories import make_dirs, refuse_foreign_dir, refuse_foreign_place
 from config.safe_reading import MAX_BYTES, is_foreign, read_plain, refuse_foreign
 
 KEPT: Final = 10

@@ -6,9 +6,9 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Final
 
-from config import base_directories
-from config.base_directories import NotPrivate
+from config import base_directories, private_directories
 from config.diagnostics import ConfigError
+from config.private_directories import NotPrivate
 
 log = logging.getLogger("hubd.config")
 _warn_once = cache(log.warning)
@@ -26,7 +26,7 @@ def config_file() -> Path:
 def runtime_dir() -> Path:
     """The directory of sockets and locks. Raises: ConfigError, if it is not private, or cannot be made."""
     try:
-        return Path(base_directories.private_dir(base_directories.runtime_dir()))
+        return Path(private_directories.private_dir(base_directories.runtime_dir()))
     except NotPrivate as error:
         raise ConfigError(f"{error}; or name another directory in HUBD_RUNTIME_DIR") from None
 
@@ -36,7 +36,7 @@ def state_dir() -> Path:
     Raises: ConfigError, if it exists and is not private."""
     path = base_directories.state_dir()
     try:
-        return Path(base_directories.private_dir(path))
+        return Path(private_directories.private_dir(path))
     except NotPrivate as error:
         if os.path.lexists(path):
             raise ConfigError(str(error)) from None
@@ -60,7 +60,9 @@ def own_home(server: str) -> Path:
     """The home directory of a server in a sandbox that gives it one. Raises: ConfigError, if it is not private, or
     cannot be made."""
     try:
-        return Path(base_directories.private_dir(f"{base_directories.private_dir(str(_in_state('homes')))}/{server}"))
+        return Path(
+            private_directories.private_dir(f"{private_directories.private_dir(str(_in_state('homes')))}/{server}")
+        )
     except NotPrivate as error:
         raise ConfigError(str(error)) from None
 

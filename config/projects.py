@@ -25,8 +25,8 @@ from config.atomic_writes import replace_private
 from config.diagnostics import ConfigError, Diagnostic, Keys, Problem
 from config.environment.hubd_env import Environ
 from config.loading.assemble import check_names, origins_of, upstream_of, without_sampling
-from config.loading.one_file import Layer, Source, read_source
 from config.loading.precedence import Origin, Stack, stacks
+from config.loading.read_source import Layer, Source, read_source
 from config.policy.selectors import BadSelector, without_others
 from config.safe_reading import MAX_OWN_BYTES, Content, fetch, read_state
 from config.safe_reading import PROJECT_FILES as PROJECT_FILES

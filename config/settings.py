@@ -3,9 +3,9 @@
 A declaration is `name: Annotated[TYPE, Setting(...)] = DEFAULT`, or `live`, `reconnect`, `restart` for its `reload`,
 and below it a sentence for people; a name that Python keeps for itself has an underscore here (`pass_`) and none in
 files. `config.setting_declarations` reads them for all that deal with settings: bounds (`loading.check`), variables
-(`loading.one_file`), unknown settings (`loading.convert_to_structs`), what a change means (`diff`), what makes two
-servers the same (`diff`, too), what may be shown and the JSON Schema (`show`). A secret has the type `Secret`. Units
-are in the names.
+(`loading.resolve_values`), unknown settings (`loading.convert_to_structs`), what a change means (`diff`), what makes
+two servers the same (`diff`, too), what may be shown and the JSON Schema (`show`). A secret has the type `Secret`.
+Units are in the names.
 
 A change is applied by `Hub.apply`, that of a server by `Upstream.adjust`, that of where hosts come in by
 `HttpListener.apply`.

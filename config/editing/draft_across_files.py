@@ -27,8 +27,8 @@ from config.hub_paths import config_file
 from config.loading.assemble import load_all
 from config.loading.document import JSON_SUFFIXES, YAML_SUFFIXES
 from config.loading.gather import gather
-from config.loading.one_file import Layer, Source
 from config.loading.precedence import Stack, TableInFile, stacks
+from config.loading.read_source import Layer, Source
 from config.server_names import RULE, is_reserved, is_usable, suggest_id
 
 OWN: Final = Shape("toml", ("upstreams",))

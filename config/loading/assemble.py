@@ -19,8 +19,8 @@ from config.loading.checks.server_and_tool_names import problems_of_names, warni
 from config.loading.checks.upstream import problems_of_upstream, warnings_of_upstream
 from config.loading.convert_to_structs import UPSTREAM, convert, convert_known, nearest
 from config.loading.gather import ConfigFiles, Gathered, gather
-from config.loading.one_file import resolve_settings, resolve_table
 from config.loading.precedence import Origin, Stack, makes_sense, stacks
+from config.loading.resolve_values import resolve_settings, resolve_table
 from config.loading.split_accounts import problems_of_chosen_accounts
 from config.secret_references import with_given
 from config.setting_declarations import declarations, reveal

@@ -26,7 +26,8 @@ from config.diagnostics import ConfigError, Findings, Problem
 from config.environment.hubd_env import Assignment, join_own
 from config.hub_paths import config_file
 from config.loading.document import SUFFIXES
-from config.loading.one_file import Layer, Source, find_config, read_source, resolve_settings
+from config.loading.read_source import Layer, Source, find_config, read_source
+from config.loading.resolve_values import resolve_settings
 from config.loading.variables import Unresolved, Variables
 from config.safe_reading import refuse_foreign
 

@@ -15,7 +15,7 @@ from typing import Any
 from msgspec import Struct
 
 from config.diagnostics import Keys
-from config.loading.one_file import Layer, Source
+from config.loading.read_source import Layer, Source
 from config.loading.translate_host_entry import names_said
 from config.loading.translate_host_file import FieldTable
 from config.setting_declarations import declarations

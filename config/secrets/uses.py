@@ -10,8 +10,8 @@ from typing import Any, Final
 from config.diagnostics import ConfigError
 from config.hub_paths import secrets_path, trust_path
 from config.loading.gather import gather
-from config.loading.one_file import Source
 from config.loading.precedence import stacks
+from config.loading.read_source import Source
 from config.projects import Trust
 from config.secret_references import texts_in
 from config.secrets.kept_secrets import read_secrets

@@ -19,7 +19,7 @@ from hub.calls.count_dropped_messages import DROPPED
 from hub.catalog.view_names import EVERYTHING, View
 from hub.link.call_interface import Caller, HearQuestion, RunningCall
 from hub.link.rate_limits import TokenBucket
-from hub.net.request_and_response import Ends
+from hub.net.http_request import Ends
 from hub.wire import mcp
 from hub.wire.jsonrpc import Failure, Reply, encode_notification, peek_object, peek_str, raw
 from hub.wire.mcp import Era

@@ -100,7 +100,7 @@ def _find_all(options: Context, output: Output) -> list[Readiness]:
             policy,
             {row.name: row for row in policy.rows if row.kind == "tool"},
         )
-    return [_judge(name, found) for name in names]
+    return [judge(name, found) for name in names]
 
 
 def _server_of(name: str, servers: Mapping[str, UpstreamRow], tools: Mapping[str, ToolUse]) -> str:
@@ -113,7 +113,8 @@ def _server_of(name: str, servers: Mapping[str, UpstreamRow], tools: Mapping[str
     return begins if begins in servers else ""
 
 
-def _judge(name: str, found: ReadinessFacts) -> Readiness:
+def judge(name: str, found: ReadinessFacts) -> Readiness:
+    """What is to be said of a server or tool."""
     server = _server_of(name, found.rows, found.tools)
     if not server:
         hint = nearest(name, [*found.rows, *found.tools])

@@ -19,12 +19,13 @@ from config.hub_paths import state_dir
 from config.remembered_facts import Memory
 from hub.cli.checks import (
     hosts,
-    hub_status,
     machine_state,
     other_and_dead_hubs,
+    running_hub,
     servers,
     stores,
     variables_servers_lack,
+    what_hub_reports,
 )
 from hub.cli.checks.findings import Finding, KeepVariables, Restrict, RunHubd, WriteCommand, join_few, unreadable
 from hub.cli.checks.judge_token import findings_on
@@ -237,14 +238,14 @@ CHECKS: Final[tuple[Callable[[machine_state.MachineState], Iterator[Finding]], .
     hosts.entries,
     hosts.double_imports,
     hosts.double_projects,
-    hub_status.daemon,
-    hub_status.limits,
-    hub_status.search_mode,
-    hub_status.profiles,
-    hub_status.pipelines,
-    hub_status.rules,
-    hub_status.root,
-    hub_status.upstreams,
+    running_hub.daemon,
+    what_hub_reports.limits,
+    what_hub_reports.search_mode,
+    what_hub_reports.profiles,
+    what_hub_reports.pipelines,
+    what_hub_reports.rules,
+    running_hub.root,
+    what_hub_reports.upstreams,
     other_and_dead_hubs.other_daemons,
     other_and_dead_hubs.stale_sockets,
     other_and_dead_hubs.leftovers,

@@ -55,7 +55,7 @@ FAMILIES: Final[Mapping[str, Mapping[str, Mapping[str, str]]]] = {
             "outdated": "list servers of registries of which there is something newer",
             "update": "bring a server of a registry or bundle to its newest version, after showing what changes",
         },
-        "hub.cli.configuration.change_servers": {
+        "hub.cli.configuration.remove_and_switch": {
             "remove rm": "remove a server from the configuration",
             "enable": "turn a server of the configuration on",
             "disable": "turn a server off and keep its settings",

@@ -19,9 +19,10 @@ import trio
 from msgspec import Raw, structs
 
 from hub.control.methods import ENDLESS, METHODS
-from hub.link.channel import ChannelClosed, LineTooLong, Outbox, OutboxFull
+from hub.link.channel import ChannelClosed, LineTooLong, OutboxFull
 from hub.link.hub_errors import HubError
 from hub.link.line_channel import LineChannel, LineReader
+from hub.link.outbox import Outbox
 from hub.linux.peer_credentials import peer_pid, peer_uid
 from hub.net.acceptor import Acceptor, share_of_descriptors
 from hub.wire import jsonrpc

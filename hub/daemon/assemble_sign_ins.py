@@ -30,7 +30,7 @@ from hub.link.sealing import Keys, keys_from_setting
 from hub.net.look_after_connections import HttpRequest, HttpResponse
 
 if TYPE_CHECKING:
-    from hub.sign_in.sign_in_urls import Listening
+    from hub.sign_in.parse_redirect_uri import Listening
     from hub.sign_in.sign_ins import SignIns
     from upstreams.fetch.fetcher import Fetcher
     from upstreams.oauth.credential import UpstreamCredential
@@ -237,7 +237,7 @@ class SignInParts:
         return upstream.values.fill(upstream.config) if upstream.values.is_read else upstream.config
 
     def _listening(self) -> "Listening | None":
-        from hub.sign_in.sign_in_urls import Listening
+        from hub.sign_in.parse_redirect_uri import Listening
 
         return None if self._listener is None else Listening(*self._listener.address, self._listener.is_lasting)
 

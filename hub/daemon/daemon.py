@@ -51,7 +51,7 @@ from hub.downstream.access.access import METRICS_PATH
 from hub.downstream.lines.server import LineServer
 from hub.link.fault_isolation import keep_going
 from hub.linux.child_marks import THIS_HUB
-from hub.linux.process_setup import keep_large_blocks
+from hub.linux.harden_hub import keep_large_blocks
 from hub.linux.stray_processes import adopt, kill_marked
 from hub.shim.start_daemon import log_path
 from upstreams.lifecycle import State

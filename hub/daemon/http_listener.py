@@ -27,8 +27,9 @@ from hub.downstream.http.durable_sessions import DurableSessions
 from hub.downstream.http.endpoint import Endpoint
 from hub.link.fault_isolation import keep_going
 from hub.link.rate_limits import TokenBucket
+from hub.net.http_request import EarlyReply, HttpRequest, Undecided
 from hub.net.look_after_connections import Handler, HttpServer
-from hub.net.request_and_response import EarlyReply, HttpRequest, HttpResponse, Undecided
+from hub.net.response_writer import HttpResponse
 
 if TYPE_CHECKING:
     from hub.downstream.access.issuer_token_verdicts import IssuerTokens

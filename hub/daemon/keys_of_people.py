@@ -19,7 +19,8 @@ from config.secrets.kept_secrets import MAX_VALUE_BYTES
 from config.secrets.store import SecretStore
 from config.settings import OWNER, UpstreamConfig
 from hub.app import Hub
-from hub.net.request_and_response import HttpRequest, HttpResponse
+from hub.net.http_request import HttpRequest
+from hub.net.response_writer import HttpResponse
 from hub.wire.jsonrpc import encode
 
 PATH: Final = "/secrets"

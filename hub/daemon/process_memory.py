@@ -13,7 +13,7 @@ from typing import Final
 import trio
 
 from hub.link.memory_budget import Budget
-from hub.linux.process_setup import trimmer
+from hub.linux.harden_hub import trimmer
 
 log = logging.getLogger("hubd")
 

@@ -47,7 +47,7 @@ from hub.linux import stray_processes
 from hub.linux.boot_clock import boot_clock
 from hub.linux.child_marks import MARKER, MAX_DEPTH, THIS_HUB, depth
 from hub.linux.freeze_proof_clock import AwakeClock
-from hub.linux.process_setup import harden, raise_fd_limit
+from hub.linux.harden_hub import harden, raise_fd_limit
 from hub.linux.stray_processes import adopt, kill_adopted, kill_marked
 from hub.projects.find_project_of_host import TrustedProjects
 from hub.wire.printable import printable

@@ -12,7 +12,8 @@ from typing import Final
 import trio
 
 from hub.link.hub_errors import HubError, UpstreamUnavailable
-from hub.net.request_and_response import STOPPING, HttpRequest, HttpResponse
+from hub.net.http_request import HttpRequest
+from hub.net.response_writer import STOPPING, HttpResponse
 from upstreams.transports.connect_to_url import parse_url
 from upstreams.transports.http.client import HttpClient, HttpReply
 

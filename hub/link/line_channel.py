@@ -8,8 +8,9 @@ from typing import Final, cast
 import trio
 from trio.lowlevel import wait_readable
 
-from hub.link.channel import ChannelClosed, LineDropped, LineTooLong, Outbox, fileno_of, gather
+from hub.link.channel import ChannelClosed, LineDropped, LineTooLong, fileno_of, gather
 from hub.link.memory_budget import FREE_BYTES, NO_LIMIT, Account, Budget
+from hub.link.outbox import Outbox
 from hub.wire.jsonrpc import Wire
 from hub.wire.large_message_shortcuts import LARGE_BYTES
 

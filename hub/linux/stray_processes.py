@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 import trio
 
 from hub.linux.child_marks import MARKER, NOWHERE, OWN, THIS_HUB
-from hub.linux.process_setup import prctl
+from hub.linux.harden_hub import prctl
 from hub.linux.processes import open_pidfd, pids, read_stat
 
 log = logging.getLogger(__name__)

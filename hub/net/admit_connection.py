@@ -20,8 +20,9 @@ from hub.link.channel import watch_peer
 from hub.link.hub_errors import Overloaded
 from hub.net import http_connection
 from hub.net.http_connection import READ_BYTES, Connection, refusal_reply, report_fault
+from hub.net.http_request import EarlyReply, HttpRequest, Undecided
 from hub.net.open_connections import REFUSED, Arrived, OpenConnection, ServerState
-from hub.net.request_and_response import EarlyReply, HttpRequest, HttpResponse, Undecided
+from hub.net.response_writer import HttpResponse
 from hub.wire.http.request_parser import HttpRefusal
 
 

@@ -25,11 +25,13 @@ import trio
 from msgspec import Struct
 from trio.lowlevel import checkpoint, wait_readable
 
-from hub.link.channel import ChannelClosed, Outbox, OutboxFull
+from hub.link.channel import ChannelClosed, OutboxFull
 from hub.link.hub_errors import Overloaded
 from hub.link.memory_budget import FREE_BYTES, NO_ROOM
+from hub.link.outbox import Outbox
+from hub.net.http_request import EarlyReply, HttpRequest, Undecided
 from hub.net.open_connections import Arrived, OpenConnection, ServerState
-from hub.net.request_and_response import STOPPING, EarlyReply, HttpRequest, HttpResponse, Undecided
+from hub.net.response_writer import STOPPING, HttpResponse
 from hub.wire.http.request_parser import ChunkedRequestBody, HttpRefusal
 from hub.wire.jsonrpc import Failure, encode_response, raw
 from hub.wire.mcp import INTERNAL_ERROR, INVALID_REQUEST

@@ -26,8 +26,9 @@ from hub.link.memory_budget import Budget
 from hub.linux.socket_watch import socket_watch
 from hub.net.acceptor import Acceptor, share_of_descriptors, waiting
 from hub.net.admit_connection import UnadmittedConnection
+from hub.net.http_request import EarlyReply, HttpLimits, HttpRequest
 from hub.net.open_connections import Crowd, Guard, Handler, ServerState
-from hub.net.request_and_response import EarlyReply, HttpLimits, HttpRequest, HttpResponse
+from hub.net.response_writer import HttpResponse
 from hub.wire.http.sse import KEEP_ALIVE
 
 __all__ = ["EarlyReply", "Guard", "Handler", "HttpLimits", "HttpRequest", "HttpResponse", "HttpServer"]

@@ -30,7 +30,8 @@ from msgspec import Struct
 from hub.link.memory_budget import Budget
 from hub.link.rate_limits import TokenBucket
 from hub.linux.socket_watch import SocketWatch
-from hub.net.request_and_response import EarlyReply, Ends, HttpLimits, HttpRequest, HttpResponse, Undecided
+from hub.net.http_request import EarlyReply, Ends, HttpLimits, HttpRequest, Undecided
+from hub.net.response_writer import HttpResponse
 from hub.wire.http.request_parser import HeadParser, RequestHead, head_end, read_head
 
 ARRIVE_S: Final = 0.5

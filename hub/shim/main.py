@@ -14,8 +14,9 @@ msgspec, no argparse, json, socket, pathlib or typing.
 import os
 import sys
 
-from config.base_directories import NotPrivate, private_dir, runtime_dir
+from config.base_directories import runtime_dir
 from config.hubd_executable import find_installed, passing_place
+from config.private_directories import NotPrivate, private_dir
 from hub.shim.line_buffers import say
 from hub.shim.mini_jsonrpc import quoted
 from hub.shim.reconnecting_pump import Pump

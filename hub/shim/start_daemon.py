@@ -9,8 +9,9 @@ import fcntl
 import os
 from time import monotonic  # noqa: TID251 - nothing here runs under trio
 
-from config.base_directories import NotPrivate, private_dir, state_dir
+from config.base_directories import state_dir
 from config.hubd_executable import daemon_command
+from config.private_directories import NotPrivate, private_dir
 from hub.linux.peer_credentials import ForeignPeer, refuse_foreign_hub
 
 START_LIMIT_S = 15.0

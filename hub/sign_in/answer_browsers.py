@@ -21,12 +21,12 @@ from hub.link.bounded_dict import BoundedDict
 from hub.link.hub_errors import HubError
 from hub.net.look_after_connections import HttpRequest, HttpResponse
 from hub.sign_in.ask_authorization_server import Surroundings
+from hub.sign_in.authorization_request import host_of
 from hub.sign_in.connection_owner import LOOPBACK_HOST, Who, is_forwarded, is_from_here
 from hub.sign_in.finish_sign_in import BadResponse, is_navigation, read_query
 from hub.sign_in.pages import CODE, HEADERS, HTML, begin_page, code_page, page
 from hub.sign_in.pending_sign_ins import MAX_TRIES, Invitation, SignInRecord, Ticket
 from hub.sign_in.redirect_uris import PROXIED
-from hub.sign_in.sign_in_urls import host_of
 from hub.sign_in.sign_ins import SignIns
 from upstreams.oauth.client_metadata import client_document
 from upstreams.oauth.model import IDENTITY_PROVIDER, OAuthProblem, OAuthUnavailable

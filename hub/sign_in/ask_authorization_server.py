@@ -9,8 +9,8 @@ from msgspec import Struct
 from config.security_settings import OAuthConfig
 from config.settings import HubConfig, UpstreamConfig
 from hub.sign_in.connection_owner import ConnectionOwners
+from hub.sign_in.parse_redirect_uri import Listening
 from hub.sign_in.pending_sign_ins import SignInRecord
-from hub.sign_in.sign_in_urls import Listening
 from upstreams.fetch.fetcher import Fetcher
 from upstreams.oauth.client_id import ClientSearch, ClientWish
 from upstreams.oauth.credentials_by_upstream import Accounts

@@ -15,10 +15,10 @@ from urllib.parse import urlsplit
 
 import trio
 
+from hub.net.http_request import EarlyReply, HttpRequest
 from hub.net.look_after_connections import Handler, HttpLimits, HttpServer
-from hub.net.request_and_response import EarlyReply, HttpRequest
+from hub.sign_in.parse_redirect_uri import RedirectUri
 from hub.sign_in.pending_sign_ins import RECORD_S
-from hub.sign_in.sign_in_urls import RedirectUri
 
 BACKLOG: Final = 64
 LIMITS: Final = HttpLimits(max_request_body=0, max_connections=64, max_strangers=64)

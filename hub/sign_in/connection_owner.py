@@ -23,7 +23,7 @@ import trio
 from hub.linux.peer_credentials import has_all_users
 from hub.linux.processes import PROC, is_below
 from hub.linux.socket_tables import find_peer
-from hub.net.request_and_response import Ends, HttpRequest
+from hub.net.http_request import Ends, HttpRequest
 
 NOBODY: Final = 65534
 LOOPBACK_HOST: Final = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:[0-9]{1,5})?", re.I)

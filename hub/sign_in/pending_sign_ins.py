@@ -18,7 +18,7 @@ from msgspec import Struct, field
 
 from hub.control.sign_in_messages import SignInOutcome
 from hub.link.bounded_dict import BoundedDict
-from hub.sign_in.sign_in_urls import AuthorizationRequest
+from hub.sign_in.authorization_request import AuthorizationRequest
 from upstreams.oauth.client_id import ClientWish
 from upstreams.oauth.model import IDENTITY_PROVIDER
 

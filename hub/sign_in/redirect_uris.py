@@ -13,7 +13,7 @@ from config.security_settings import UpstreamOAuth
 from hub.net.look_after_connections import Handler
 from hub.sign_in.ask_authorization_server import Surroundings
 from hub.sign_in.callback_listeners import CallbackListeners, PortTaken, bind
-from hub.sign_in.sign_in_urls import RedirectUri, base_url, callback_at, parse_redirect
+from hub.sign_in.parse_redirect_uri import RedirectUri, base_url, callback_at, parse_redirect
 from upstreams.oauth.client_metadata import CALLBACK
 from upstreams.oauth.model import AuthorizationServer, OAuthProblem
 from upstreams.oauth.store.redirects_and_consents import SignInFactsFile

@@ -22,11 +22,12 @@ from hub.link.call_interface import OWNER, Caller
 from hub.link.hub_errors import UpstreamUnauthorized, UpstreamUnavailable
 from hub.net.look_after_connections import Handler
 from hub.sign_in.ask_authorization_server import Surroundings
+from hub.sign_in.authorization_request import host_of, new_secrets
 from hub.sign_in.discover_before_sign_in import SignInPreflights, check_scope, join_scopes, too_slow
 from hub.sign_in.finish_sign_in import BadResponse, Responses, read_pasted
+from hub.sign_in.parse_redirect_uri import WILDCARDS
 from hub.sign_in.pending_sign_ins import RECORD_S, Invitation, SignInRecord, Ticket, Tickets, state_hash
 from hub.sign_in.redirect_uris import ReturnAddresses
-from hub.sign_in.sign_in_urls import WILDCARDS, host_of, new_secrets
 from upstreams.oauth.client_id import ClientWish
 from upstreams.oauth.discovery.discover import choose_scopes
 from upstreams.oauth.model import Challenge, NoSignIn, OAuthAccount, OAuthProblem, OAuthUnavailable, account_of

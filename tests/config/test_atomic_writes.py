@@ -264,7 +264,7 @@ def stranger(monkeypatch) -> int:
     """This process is another user than the one whom all its files belong to; the number of that one."""
     uid = os.geteuid()
     monkeypatch.setattr(os, "geteuid", lambda: uid + 1)
-    for name in ("config.base_directories.ROOT", "config.safe_reading.ROOT"):
+    for name in ("config.private_directories.ROOT", "config.safe_reading.ROOT"):
         monkeypatch.setattr(name, -1)  # or the tests, run by root, would see files of root
     return uid
 

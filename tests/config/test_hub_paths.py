@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from config import base_directories
+from config import base_directories, private_directories
 from config.diagnostics import ConfigError
 from config.hub_paths import (
     config_file,
@@ -124,16 +124,16 @@ def stranger(monkeypatch) -> int:
     uid = os.getuid()
     for name in ("getuid", "geteuid"):
         monkeypatch.setattr(os, name, lambda: uid + 1)
-    monkeypatch.setattr("config.base_directories.ROOT", -1)  # or the tests, run by root, would see files of root
+    monkeypatch.setattr("config.private_directories.ROOT", -1)  # or the tests, run by root, would see files of root
     return uid
 
 
 @pytest.mark.covers("F-C-10", "F-D-06", "SEC-62")
 def test_nothing_is_made_in_the_home_of_another_user(home, stranger, caplog):
     with pytest.raises(
-        base_directories.NotPrivate, match=rf"home directory {home} .*\(uid {stranger}\); run this as that user"
+        private_directories.NotPrivate, match=rf"home directory {home} .*\(uid {stranger}\); run this as that user"
     ):
-        base_directories.private_dir(f"{home}/.local/state/hubd")
+        private_directories.private_dir(f"{home}/.local/state/hubd")
     state_dir()
     assert "run this as that user; nothing will be remembered" in caplog.text
     assert list(home.iterdir()) == []
@@ -145,25 +145,25 @@ def test_nothing_is_made_in_a_directory_of_another_user(home, stranger, monkeypa
     there.mkdir()
     monkeypatch.setenv("HOME", "/nonexistent")
     with pytest.raises(PermissionError, match=rf"the directory {there} belongs to another user"):
-        base_directories.make_dirs(f"{there}/a/b")
+        private_directories.make_dirs(f"{there}/a/b")
     assert list(there.iterdir()) == []
-    base_directories.make_dirs(str(there))  # is there already
+    private_directories.make_dirs(str(there))  # is there already
 
 
 def test_the_directory_of_another_user_is_that_user_s(home, stranger):
     (home / "hubd").mkdir()
     with pytest.raises(
-        base_directories.NotPrivate, match=rf"belongs to another user \(uid {stranger}\): run this as that user"
+        private_directories.NotPrivate, match=rf"belongs to another user \(uid {stranger}\): run this as that user"
     ):
-        base_directories.private_dir(f"{home}/hubd")
+        private_directories.private_dir(f"{home}/hubd")
 
 
 def test_root_may_have_made_the_directory_above(home, monkeypatch):
-    monkeypatch.setattr("config.base_directories.ROOT", os.getuid())
+    monkeypatch.setattr("config.private_directories.ROOT", os.getuid())
     uid = os.getuid() + 1
     for name in ("getuid", "geteuid"):
         monkeypatch.setattr(os, name, lambda: uid)
-    base_directories.make_dirs(f"{home}/a/b")  # as in /tmp
+    private_directories.make_dirs(f"{home}/a/b")  # as in /tmp
     assert (home / "a/b").is_dir()
 
 
@@ -173,6 +173,6 @@ def test_users_without_a_number_here_are_told_from_nobody(monkeypatch, tmp_path,
     path.write_text(f"{numbers}\n")
     monkeypatch.setattr("hub.linux.peer_credentials.UID_MAP", str(path))
     with nullcontext() if is_unmapped else pytest.raises(PermissionError):
-        base_directories.refuse_foreign_dir("/tmp", SimpleNamespace(st_uid=base_directories.UNMAPPED))
+        private_directories.refuse_foreign_dir("/tmp", SimpleNamespace(st_uid=base_directories.UNMAPPED))
     with pytest.raises(PermissionError):
-        base_directories.refuse_foreign_dir("/tmp", SimpleNamespace(st_uid=base_directories.UNMAPPED - 1))
+        private_directories.refuse_foreign_dir("/tmp", SimpleNamespace(st_uid=base_directories.UNMAPPED - 1))

@@ -8,7 +8,7 @@ import pytest
 from msgspec import structs
 
 from config.diagnostics import ConfigError
-from config.loading.one_file import Layer
+from config.loading.read_source import Layer
 from config.projects import Trust, find_project, load_project, read_folder
 from config.safe_reading import MAX_PROJECT_BYTES
 from config.setting_declarations import Secret

@@ -7,7 +7,8 @@ import json
 import os
 
 from config.loading.variables import Variables
-from config.registry.entry_of_answers import about, answers_in, check_answer, default_of, entry, words_without_answers
+from config.registry.answers_in_entry import answers_in
+from config.registry.entry_of_answers import about, check_answer, default_of, entry, words_without_answers
 from config.registry.places_to_fill import NotRunnable, Piece, all_asked
 from config.registry.server_json import RegistrySource, Unreadable, read_page
 from config.registry.ways_to_run import ways_of

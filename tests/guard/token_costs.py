@@ -23,7 +23,7 @@ from hub.downstream.access.access import Access, Credentials
 from hub.downstream.access.issuer_token_verdicts import IssuerTokens
 from hub.downstream.access.token_lookup import NamedTokens
 from hub.link.call_interface import Identity
-from hub.net.request_and_response import HttpRequest
+from hub.net.http_request import HttpRequest
 from tests.support.counting import calls_of
 from tests.support.issuer_world import BY_NAME, HUB, NOW, URL, World
 from tests.support.token_world import answer, running

@@ -10,9 +10,10 @@ import trio.testing
 
 from hub.daemon.process_memory import WORTH_BYTES, is_worthwhile, keep_trim
 from hub.downstream.http.event_stream import EventStream
-from hub.link.channel import ChannelClosed, LineDropped, Outbox, OutboxFull
+from hub.link.channel import ChannelClosed, LineDropped, OutboxFull
 from hub.link.line_channel import EDGE_BYTES, LineReader
 from hub.link.memory_budget import FREE_BYTES, PATIENCE_S, Budget
+from hub.link.outbox import Outbox
 from hub.wire.mcp import L4
 from hub.wire.salvage_ids import id_at_edges
 from tests.support.fakes import FakeUpstream

@@ -24,9 +24,10 @@ from config.remembered_facts import Memory
 from config.settings import UpstreamConfig
 from hub.calls.host_exchange import HostExchange
 from hub.link.call_interface import Caller, Identity, Tenant, new_conversation
-from hub.link.channel import ChannelClosed, Outbox
+from hub.link.channel import ChannelClosed
 from hub.link.hub_errors import HubError, UpstreamLost, UpstreamProtocolError, UpstreamUnavailable, without_frames
 from hub.link.line_channel import LineChannel, LineReader
+from hub.link.outbox import Outbox
 from hub.link.peer import BadPeer
 from hub.wire.jsonrpc import Failure, Raw, raw
 from hub.wire.mcp import L4, MODERN, SUBSCRIPTION_KEY, Era, era_of

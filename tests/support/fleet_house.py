@@ -27,8 +27,8 @@ from hub.fleet.membership import Membership, Registration
 from hub.fleet.session_ownership import PublishedFacts, runs_of
 from hub.link.call_interface import Identity
 from hub.link.sealing import Keys, Sealer, Signer
+from hub.net.http_request import EarlyReply
 from hub.net.look_after_connections import HttpRequest, HttpServer
-from hub.net.request_and_response import EarlyReply
 from hub.wire.mcp import L4
 from tests.support.fakes import FakeUpstream, opener
 from tests.support.http_fakes import ALICE, Answered, Host, Scripted

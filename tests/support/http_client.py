@@ -9,8 +9,8 @@ import trio
 import trio.testing
 
 from hub.link.memory_budget import Budget
+from hub.net.http_request import EarlyReply
 from hub.net.look_after_connections import Guard, Handler, HttpLimits, HttpRequest, HttpServer
-from hub.net.request_and_response import EarlyReply
 
 
 def allow(request: HttpRequest) -> EarlyReply | None:

@@ -21,8 +21,8 @@ from hub.downstream.http.endpoint import Endpoint
 from hub.link.call_interface import Identity, Tenant
 from hub.link.hub_errors import HubError, failure_from
 from hub.link.sealing import Signer
+from hub.net.http_request import EarlyReply
 from hub.net.look_after_connections import HttpRequest
-from hub.net.request_and_response import EarlyReply
 from hub.routing.replies_for_hosts import report_bug
 from hub.wire.capabilities import negotiate
 from hub.wire.http.sse import SseParser

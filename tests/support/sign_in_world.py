@@ -23,8 +23,8 @@ from hub.link.call_interface import OWNER, Caller, Identity
 from hub.sign_in.answer_browsers import make_sign_ins
 from hub.sign_in.ask_authorization_server import Surroundings
 from hub.sign_in.connection_owner import ConnectionOwners
+from hub.sign_in.parse_redirect_uri import Listening
 from hub.sign_in.pending_sign_ins import Invitation, SignInRecord, Ticket
-from hub.sign_in.sign_in_urls import Listening
 from hub.wire.mcp import L4
 from tests.support.http_client import Answer, Client, Served
 from tests.support.http_client import serving as serving_http

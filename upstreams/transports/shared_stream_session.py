@@ -14,7 +14,8 @@ from msgspec import Raw
 
 from hub.link import hub_errors
 from hub.link.call_interface import Done, Exchange, Operation, Program
-from hub.link.channel import Channel, ChannelClosed, Outbox, OutboxFull
+from hub.link.channel import Channel, ChannelClosed, OutboxFull
+from hub.link.outbox import Outbox
 from hub.link.peer import BadPeer, Peer
 from hub.link.sync_primitives import Wakeup
 from hub.wire import mcp

@@ -9,9 +9,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from config.base_directories import NotPrivate, data_dir, private_dir
+from config.base_directories import data_dir
 from config.hub_paths import config_file
 from config.loading.gather import gather
+from config.private_directories import NotPrivate, private_dir
 from hub.cli.bundles.archive import Archive, BadBundle
 
 HASH_DIGITS: Final = 16

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from config.hosts.secret_literals import NewSecrets
+from config.registry.answers_in_entry import answers_in
 from config.registry.bundle_manifest import MANIFEST, MAX_MANIFEST_BYTES, read_manifest, way_of_bundle
-from config.registry.entry_of_answers import answers_in
 from config.registry.places_to_fill import NotRunnable, all_asked
 from config.registry.server_json import RegistrySource, Unreadable, source_of
 from config.registry.ways_to_run import Way

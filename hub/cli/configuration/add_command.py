@@ -13,7 +13,7 @@ from config.secrets.store import SecretStore
 from config.server_names import id_of_url
 from config.setting_declarations import declarations
 from config.settings import UpstreamConfig
-from hub.cli.configuration.change_servers import MEMBERS, add_server
+from hub.cli.configuration.make_change import MEMBERS, add_server
 from hub.cli.context import Context, Output, UsageError, agreed, nearest_or_all
 from hub.cli.parser import Parser, add, add_config, add_no_wait, load_when_run, on_main_file
 from hub.cli.shell_secrets import keep_in, settle_of_new

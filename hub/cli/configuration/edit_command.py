@@ -15,7 +15,7 @@ from config.diagnostics import ConfigError, EditError, Problem
 from config.editing.draft_across_files import Draft
 from config.loading.document import parse
 from config.safe_reading import MAX_OWN_BYTES, read_plain
-from hub.cli.configuration.change_servers import MEMBERS
+from hub.cli.configuration.make_change import MEMBERS
 from hub.cli.configuration.save_draft import reload_hub, save, say_problems
 from hub.cli.context import EX_INTERRUPTED, Context, Output, UsageError, agreed
 from hub.cli.parser import add, add_config, add_no_wait, on_main_file

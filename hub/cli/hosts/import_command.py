@@ -26,7 +26,8 @@ from hub.cli.context import CommandFailed, Context, Output, UsageError, agreed, 
 from hub.cli.hosts import import_screens
 from hub.cli.hosts.carry_out_import import ImportedOriginals, carry_out_writes, remember_hosts, show_writes
 from hub.cli.hosts.change_host_files import below_home
-from hub.cli.hosts.choose_hosts import choose_hosts, in_turn, project_of
+from hub.cli.hosts.choose_hosts import choose_hosts, project_of
+from hub.cli.hosts.one_command_at_a_time import in_turn
 from hub.cli.hosts.who_runs_servers import outcomes_in_hub, read_servers
 from hub.cli.parser import add, add_config, on_main_file
 from hub.cli.secret_commands import say_kept

@@ -18,8 +18,9 @@ from config.hub_paths import config_file, runtime_dir, state_dir
 from hub.cli.configuration.env_command import record_shell
 from hub.cli.context import Context, Output, UsageError
 from hub.cli.hosts.change_host_files import Decide, carry_out_changes, of_place, originals_of
-from hub.cli.hosts.choose_hosts import choose_hosts, choose_places, in_turn, project_of
+from hub.cli.hosts.choose_hosts import choose_hosts, choose_places, project_of
 from hub.cli.hosts.entries_to_install import HostEntries, say_permissions
+from hub.cli.hosts.one_command_at_a_time import in_turn
 from hub.cli.parser import Parser, add, add_config, on_main_file
 from hub.cli.render.blocks import Table
 from hub.cli.render.words import count_of

@@ -17,7 +17,7 @@ from config.registry.entry_of_answers import PATHS, Answers, about, check_answer
 from config.registry.places_to_fill import Asked, Piece, Slot, all_asked
 from config.registry.ways_to_run import Way
 from config.secrets.store import SecretStore
-from hub.cli.configuration.change_servers import add_server
+from hub.cli.configuration.make_change import add_server
 from hub.cli.context import EX_FAILED, Context, UsageError, agreed, ask_text, nearest
 from hub.cli.registry.find_server import MAX_ASKED, as_written
 from hub.wire.printable import printable

@@ -10,13 +10,14 @@ from urllib.parse import urlsplit
 
 from config.editing.draft_across_files import Draft
 from config.hosts.secret_literals import NewSecrets
-from config.registry.entry_of_answers import Answers, answers_in, check_answer
+from config.registry.answers_in_entry import answers_in
+from config.registry.entry_of_answers import Answers, check_answer
 from config.registry.places_to_fill import Asked, Piece, all_asked
 from config.registry.server_json import LATEST, Listed, RegistrySource, is_older, source_of
 from config.registry.ways_to_run import ENGINES, Way, ways_of
 from config.secrets.store import SecretStore
 from hub.cli.bundles.folders import folder_in
-from hub.cli.configuration.change_servers import make_change
+from hub.cli.configuration.make_change import make_change
 from hub.cli.context import Context, Output, UsageError
 from hub.cli.hosts.change_host_files import configuration_diff
 from hub.cli.parser import load_when_run

@@ -30,9 +30,10 @@ from hub.cli.hosts.carry_out_import import remember_hosts, write_each
 from hub.cli.hosts.change_host_files import as_object, originals_of, write_plan
 from hub.cli.secret_commands import say_kept
 from hub.cli.setup import start_hub
-from hub.cli.setup.interrupts import Undo, hold_back
+from hub.cli.setup.hold_back_signals import hold_back
 from hub.cli.setup.probe import FAILURES, progress
 from hub.cli.setup.start_hub import Way
+from hub.cli.setup.undo import Undo
 from hub.cli.setup.verdicts import why_not_served
 from hub.control.methods import STATUS
 

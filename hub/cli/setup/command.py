@@ -18,15 +18,16 @@ from config.loading.gather import OWN_VARIABLES
 from config.secrets.store import SecretStore
 from hub.cli.configuration.env_command import capture_unasked
 from hub.cli.context import EX_INTERRUPTED, CommandFailed, Context, Output, UsageError
-from hub.cli.hosts.choose_hosts import choose_hosts, in_turn
+from hub.cli.hosts.choose_hosts import choose_hosts
 from hub.cli.hosts.entries_to_install import say_permissions
 from hub.cli.hosts.import_screens import say_elsewhere, say_shared, settle_near_duplicates
+from hub.cli.hosts.one_command_at_a_time import in_turn
 from hub.cli.hosts.who_runs_servers import reasons, refuse_other
 from hub.cli.parser import add
 from hub.cli.render.words import count_of
 from hub.cli.setup import questions, screens, start_hub
 from hub.cli.setup.carry_out import CarryOut, SetupPlan, plan_installs, upstreams_in
-from hub.cli.setup.interrupts import as_ctrl_c
+from hub.cli.setup.hold_back_signals import as_ctrl_c
 from hub.cli.setup.probe import probe
 from hub.cli.setup.start_hub import Way
 from hub.cli.setup.survey import Survey, survey_hosts

@@ -30,11 +30,11 @@ from config.hubd_executable import daemon_command
 from hub.cli.await_server_starts import ServerOutcome, watch
 from hub.cli.context import Output, UsageError
 from hub.cli.render.blocks import Block
-from hub.cli.setup.interrupts import hold_back
+from hub.cli.setup.hold_back_signals import hold_back
 from hub.control.client import ControlClient
 from hub.control.client_errors import HubNotRunning
 from hub.control.interruptible_wait import now_s
-from hub.linux.process_setup import die_with_parent
+from hub.linux.child_limits import die_with_parent
 from hub.linux.stray_processes import kill_orphans
 
 LIMIT_S: Final = 75.0

@@ -11,7 +11,8 @@ from config.atomic_writes import read_file
 from hub.cli import systemd_units
 from hub.cli.background_hub import start_hub
 from hub.cli.context import Context, Output, UsageError, ask_hub, client, now, own_command
-from hub.cli.setup.interrupts import Undo, hold_back
+from hub.cli.setup.hold_back_signals import hold_back
+from hub.cli.setup.undo import Undo
 from hub.cli.systemd_units import Service, ServiceError
 from hub.control.answers import Status
 from hub.control.client_errors import ControlFailed, HubNotRunning

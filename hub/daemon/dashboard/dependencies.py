@@ -12,7 +12,7 @@ from hub.daemon.decision_requests import DecisionRequests
 from hub.daemon.live.live_requests import LiveRequests
 from hub.daemon.reload import Reloader
 from hub.daemon.sign_in_requests import SignInRequests
-from hub.net.request_and_response import EarlyReply, HttpRequest
+from hub.net.http_request import EarlyReply, HttpRequest
 
 
 class Parts(Struct, frozen=True):

@@ -21,7 +21,7 @@ from hub.daemon.dashboard.inbox_items_and_decisions import Inbox
 from hub.daemon.dashboard.overview import list_members
 from hub.daemon.dashboard.tickets import PageKey, PageTickets
 from hub.link.rate_limits import TokenBucket
-from hub.net.request_and_response import HttpResponse
+from hub.net.response_writer import HttpResponse
 
 TICK_S: Final = 1.0
 MAX_PAGES: Final = 16

@@ -21,7 +21,7 @@ from hub.daemon.http_routes import NOT_FOUND
 from hub.downstream.access.refusals import FORBIDDEN
 from hub.link.call_interface import Identity
 from hub.link.rate_limits import TokenBucket
-from hub.net.request_and_response import EarlyReply, HttpRequest, Undecided
+from hub.net.http_request import EarlyReply, HttpRequest, Undecided
 from hub.sign_in.connection_owner import LOOPBACK_HOST, ConnectionOwners, Who, is_near
 
 log = logging.getLogger("hubd")

@@ -13,7 +13,8 @@ from hub.daemon.dashboard.dependencies import Parts
 from hub.downstream.access.hub_urls import with_port
 from hub.link.hub_errors import HubError
 from hub.link.module_loading import load
-from hub.net.request_and_response import EarlyReply, HttpRequest, HttpResponse, Undecided
+from hub.net.http_request import EarlyReply, HttpRequest, Undecided
+from hub.net.response_writer import HttpResponse
 
 if TYPE_CHECKING:
     from hub.daemon.dashboard.guard import DashboardGuard

@@ -36,7 +36,8 @@ from hub.daemon.logs.handlers import OWN_NAME
 from hub.link.call_interface import OWNER
 from hub.link.hub_errors import HubError, UpstreamUnavailable
 from hub.link.rate_limits import TokenBucket
-from hub.net.request_and_response import EarlyReply, HttpRequest, HttpResponse
+from hub.net.http_request import EarlyReply, HttpRequest
+from hub.net.response_writer import HttpResponse
 
 log = logging.getLogger("hubd")
 

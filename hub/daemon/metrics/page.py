@@ -8,7 +8,8 @@ import trio
 
 from hub.link.hub_errors import HubError
 from hub.link.sync_primitives import DirtyFlag, Promise
-from hub.net.request_and_response import HttpRequest, HttpResponse
+from hub.net.http_request import HttpRequest
+from hub.net.response_writer import HttpResponse
 
 if TYPE_CHECKING:
     from hub.telemetry.prometheus_text import Family

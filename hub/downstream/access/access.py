@@ -27,7 +27,7 @@ from hub.downstream.access.resource_metadata import MCP_PATH
 from hub.downstream.access.token_files import PREFIX
 from hub.downstream.access.token_lookup import NamedTokens
 from hub.link.call_interface import OWNER, Identity
-from hub.net.request_and_response import EarlyReply, HttpRequest, Undecided
+from hub.net.http_request import EarlyReply, HttpRequest, Undecided
 
 if TYPE_CHECKING:
     from hub.downstream.access.issuer_token_verdicts import IssuerTokens

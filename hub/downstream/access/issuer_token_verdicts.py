@@ -31,7 +31,7 @@ from hub.link.fault_isolation import keep_going
 from hub.link.rate_limits import TokenBucket
 from hub.link.sync_primitives import Promise
 from hub.net.access_lifetime import Lease
-from hub.net.request_and_response import EarlyReply, HttpRequest, Undecided
+from hub.net.http_request import EarlyReply, HttpRequest, Undecided
 
 if TYPE_CHECKING:
     from upstreams.fetch.fetcher import Fetcher

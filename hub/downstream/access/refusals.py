@@ -5,7 +5,7 @@ All of one kind have one body: it tells nobody which part of a credential was wr
 
 from typing import Final
 
-from hub.net.request_and_response import EarlyReply
+from hub.net.http_request import EarlyReply
 
 
 def _body(text: str) -> bytes:

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from hub.net.request_and_response import EarlyReply, HttpRequest
+from hub.net.http_request import EarlyReply, HttpRequest
 
 WELL_KNOWN: Final = "/.well-known/oauth-protected-resource"
 MCP_PATH: Final = "/mcp"

@@ -19,8 +19,8 @@ import msgspec
 from msgspec import Struct
 
 from config.atomic_writes import lock_edits, replace_private
-from config.base_directories import make_dirs
 from config.diagnostics import ConfigError, EditError
+from config.private_directories import make_dirs
 from config.safe_reading import read_private
 from config.secrets.private_state_files import StateFile, StateUnreadable
 from config.settings import TOKEN

@@ -34,8 +34,8 @@ from hub.downstream.taskless_request import TasklessRequest
 from hub.link.call_interface import Caller, Identity
 from hub.link.fault_isolation import keep_going
 from hub.link.hub_errors import Overloaded
+from hub.net.http_request import EarlyReply
 from hub.net.look_after_connections import HttpRequest, HttpResponse
-from hub.net.request_and_response import EarlyReply
 from hub.routing.router import Router
 from hub.wire.capabilities import program_name
 from hub.wire.errors_for_hosts import ScopesNeeded

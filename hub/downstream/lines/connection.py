@@ -19,10 +19,11 @@ from hub.downstream.lines.preamble import NOBODY, VERSION, Preamble
 from hub.downstream.request_pipeline import answer, read_batch, refusal_of, run_batch, take_on, wants_answer
 from hub.downstream.taskless_request import TasklessRequest
 from hub.link.call_interface import Caller, Identity
-from hub.link.channel import ChannelClosed, LineDropped, LineTooLong, Outbox, OutboxFull, descriptor
+from hub.link.channel import ChannelClosed, LineDropped, LineTooLong, OutboxFull, descriptor
 from hub.link.hub_errors import Executed, Overloaded
 from hub.link.line_channel import LineChannel, LineReader
 from hub.link.memory_budget import FREE_BYTES, NO_ROOM, Account
+from hub.link.outbox import Outbox
 from hub.routing.router import Router
 from hub.wire import jsonrpc, mcp
 from hub.wire.jsonrpc import Failure, Notification, RemoteProtocolError, Reply, Request, RequestId, Response, Result

@@ -20,7 +20,7 @@ import trio
 from msgspec import Struct, structs
 
 from config.atomic_writes import remove_private, replace_private
-from config.base_directories import make_dirs
+from config.private_directories import make_dirs
 from config.secrets.private_state_files import StateFile, StateUnreadable
 from hub.link.bounded_dict import BoundedDict
 from hub.link.call_interface import Tenant

@@ -35,7 +35,7 @@ import msgspec
 from msgspec import Struct
 
 from config.atomic_writes import replace_private
-from config.base_directories import make_dirs, refuse_foreign_dir
+from config.private_directories import make_dirs, refuse_foreign_dir
 from config.safe_reading import MAX_OWN_BYTES, read_state
 from config.settings import AuditConfig
 from hub.rules.audit.lines import Draft, Stamps, draft, write_lines

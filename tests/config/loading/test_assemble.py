@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from config.diagnostics import ConfigError
 from config.loading.assemble import Loaded, load_all
-from config.loading.one_file import Layer
 from config.loading.precedence import Origin
+from config.loading.read_source import Layer
 from config.setting_declarations import Secret
 from config.settings import HubConfig
 

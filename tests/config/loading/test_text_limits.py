@@ -146,7 +146,7 @@ def test_short_keys_within_short_keys_add_up():
     ids=["toml", "json"],
 )
 def test_more_servers_than_any_hub_runs(text, suffix, tmp_path):
-    from config.loading.one_file import Layer, read_source
+    from config.loading.read_source import Layer, read_source
 
     path = tmp_path / f"many{suffix}"
     path.write_text(text)

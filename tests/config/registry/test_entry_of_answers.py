@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from config.registry.entry_of_answers import answers_in, entry
+from config.registry.answers_in_entry import answers_in
+from config.registry.entry_of_answers import entry
 from config.registry.places_to_fill import Piece
 from config.registry.server_json import RegistrySource, read_server
 from tests.config.registry.test_examples import GOLDEN

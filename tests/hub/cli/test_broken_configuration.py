@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.hub.cli.configuration.test_change_servers import Home
+from tests.hub.cli.configuration.test_make_change import Home
 
 BROKEN = '[upstreams.time]\ncommand = "uvx"\nargs = "mcp-server-time"\n'
 EDIT = "correct it there, or by `hubd edit`"

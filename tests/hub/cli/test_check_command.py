@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from hub.cli.await_server_starts import ServerOutcome
+from hub.cli.check_command import ReadinessFacts, judge
+from hub.control.answers import PolicyReport, SignInFacts, UpstreamRow
 from tests.support.bundles import python_server
 from tests.support.commands import run_hubd
 from tests.support.looking import until_connected
@@ -124,6 +127,35 @@ def test_it_waits_for_a_server_that_is_on_its_way(make, tmp_path):
         assert it.check("slow", code=1).startswith("slow: still connecting")
         Path(go).touch()
         it.check("slow", "--wait", "60", code=0)
+
+
+@pytest.mark.parametrize(
+    ("account", "left_s", "problem"),
+    [
+        (None, None, ""),
+        (SignInFacts(state="good", expires_s=3600.0), 3600.0, ""),
+        (SignInFacts(state="good", expires_s=90.0, renewable=True), None, ""),
+        (SignInFacts(state="good"), None, ""),
+        (
+            SignInFacts(state="good", expires_s=90.0, command="hubd auth notes"),
+            90.0,
+            "its sign-in ends in 90 s and is not renewed without you; sign in again: hubd auth notes",
+        ),
+    ],
+)
+def test_a_sign_in_has_to_last(account, left_s, problem):
+    row = UpstreamRow(name="notes", state="connected", account=account)
+    outcomes = {"notes": ServerOutcome(name="notes", state="connected")}
+    found = judge("notes", ReadinessFacts(outcomes, {"notes": row}, {}, {}, PolicyReport(), {}))
+    assert (found.expires_s, "".join(found.problems)) == (left_s, problem)
+
+
+def test_a_sign_in_that_is_needed_is_said():
+    account = SignInFacts(state="needed", command="hubd auth notes")
+    row = UpstreamRow(name="notes", state="unauthorized", account=account, last_error="401")
+    outcomes = {"notes": ServerOutcome(name="notes", state="unauthorized", sign_in="hubd auth notes")}
+    found = judge("notes", ReadinessFacts(outcomes, {"notes": row}, {}, {}, PolicyReport(), {}))
+    assert found.problems == ("sign-in needed; sign in: hubd auth notes",)
 
 
 def test_wrong_usage(tmp_path):

@@ -22,7 +22,7 @@ from config.hosts.hub_entries import KEY, http_entry, stdio_entry
 from config.hosts.known_hosts import Machine, all_hosts
 from config.projects import Trust, load_project
 from config.settings import HubConfig
-from hub.cli.checks import hosts, hub_status, other_and_dead_hubs, servers, stores
+from hub.cli.checks import hosts, other_and_dead_hubs, running_hub, servers, stores, what_hub_reports
 from hub.cli.checks.findings import Finding, Restrict
 from hub.cli.checks.machine_state import MachineState, examine
 from hub.cli.doctor import CHECKS, findings, findings_blocks, repair
@@ -452,7 +452,7 @@ def test_a_host_s_file_that_cannot_be_read(case):
 
 def test_no_daemon_is_only_noted(case):
     case.status = None
-    assert case.one(hub_status.daemon).level == "note"
+    assert case.one(running_hub.daemon).level == "note"
 
 
 def test_a_daemon_that_had_to_listen_elsewhere(case):
@@ -462,56 +462,56 @@ def test_a_daemon_that_had_to_listen_elsewhere(case):
     kept = http_entry(all_hosts()["cursor"], "http://127.0.0.1:40001/mcp", "t")
     for entries, level in (({}, "note"), ({KEY: command}, "note"), ({KEY: kept}, "note"), ({KEY: by_url}, "warning")):
         case.host("cursor", json.dumps({"mcpServers": entries}))
-        found = case.one(hub_status.daemon)
+        found = case.one(running_hub.daemon)
         assert found.what == "the hub listens on http://127.0.0.1:40001/mcp instead of 127.0.0.1:8765"
         assert found.level == level
         assert not any("another port" in each.what for each in case.found(hosts.entries))
     case.status["listen"] = {"url": "http://127.0.0.1:8765/mcp", "wanted": None}
-    assert case.found(hub_status.daemon) == []
+    assert case.found(running_hub.daemon) == []
 
 
 def test_hosts_that_are_shown_more_than_they_take(case):
     row = {"label": "windsurf", "tools": 101, "tokens": 900}
     case.status = {"version": "1", "hosts": [row, row, {"label": "unheard-of", "tools": 999}]}
-    found = case.one(hub_status.limits)
+    found = case.one(what_hub_reports.limits)
     assert (found.level, found.what) == ("warning", "windsurf is shown 101 tools and takes 100")
     assert "run `hubd profile suggest windsurf`" in found.fix
     assert found in findings(case.examined())
     case.status["hosts"][0]["tools"] = 100
-    assert case.found(hub_status.limits) == []
+    assert case.found(what_hub_reports.limits) == []
 
 
 @pytest.mark.covers("ES-9")
 def test_hosts_that_find_tools_by_searching(case):
     rows = [{"label": "windsurf", "search": True}, {"label": "cursor"}]
     case.status = {"version": "1", "hosts": rows}
-    found = case.one(hub_status.search_mode)
+    found = case.one(what_hub_reports.search_mode)
     assert (found.level, found.what) == ("note", "windsurf finds tools by searching (search mode)")
     assert found.why == "there are more tools than such a host takes"
     assert found in findings(case.examined())
     case.status["profiles"] = [{"name": "small", "search": "on"}, {"name": "other"}]
     case.status["hosts"] = [{"label": "cline", "search": True, "profile": "small"}, *rows]
-    by_profile, by_number = case.found(hub_status.search_mode)
+    by_profile, by_number = case.found(what_hub_reports.search_mode)
     assert (by_profile.what.split()[0], by_profile.why) == ("cline", "the profile small says so")
     assert (by_number.what, by_number.why) == (found.what, found.why)
     case.status["hosts"] = rows[1:]
-    assert case.found(hub_status.search_mode) == []
+    assert case.found(what_hub_reports.search_mode) == []
 
 
 def test_profiles_that_name_what_is_not_there(case):
     told = "profile coding: entries of its `tools` mean no tool: 'x'"
     case.status = {"version": "1", "profiles": [{"name": "coding", "warnings": [told]}, {"name": "other"}]}
-    found = case.one(hub_status.profiles)
+    found = case.one(what_hub_reports.profiles)
     assert (found.level, found.what) == ("warning", told)
     assert found in findings(case.examined())
     case.status["profiles"] = []
-    assert case.found(hub_status.profiles) == []
+    assert case.found(what_hub_reports.profiles) == []
 
 
 def test_a_daemon_whose_address_another_user_holds(case):
     listen = {"url": "http://127.0.0.1:40001/mcp", "wanted": "127.0.0.1:8765", "squatted": True}
     case.status = {"version": "1", "listen": listen}
-    found = case.one(hub_status.daemon)
+    found = case.one(running_hub.daemon)
     assert found.level == "problem"
     assert "token was replaced" in found.why
     assert "hubd install" in found.fix
@@ -523,7 +523,7 @@ def test_a_daemon_of_another_version_and_what_it_says(case):
         "config": {"pending": ["listen"]},
         "upstreams": [{"name": "a", "state": "failed", "last_error": "no such file\nmore"}, {"name": "b"}],
     }
-    version, pending = case.found(hub_status.daemon)
+    version, pending = case.found(running_hub.daemon)
     assert "is version 0, this command is 1" in version.what
     assert pending.what.endswith("listen")
 
@@ -540,7 +540,7 @@ def test_servers_that_the_hub_has_given_up(case):
             {"name": "f", "state": "reconnecting", "crash_loop": False, "last_error": "f exited with status 1"},
         ],
     }
-    failed, refused, unknown, looping = case.found(hub_status.upstreams)
+    failed, refused, unknown, looping = case.found(what_hub_reports.upstreams)
     assert (failed.what, failed.why) == ("a: failed", 'It ended with exit code 1; it said "no module b"')
     assert failed.fix == "see `hubd logs a`, fix the cause, then run `hubd restart a`"
     assert (refused.what, refused.level) == ("c: sign-in needed", "problem")
@@ -564,7 +564,7 @@ def test_sign_ins_that_cannot_begin(case):
         "c": SignInTrial(upstream="c"),
         "e": SignInTrial(upstream="e", problem="e wants a token and has no sign-in.", wants_token=True),
     }
-    shut, away, token, good = case.found(hub_status.upstreams)
+    shut, away, token, good = case.found(what_hub_reports.upstreams)
     assert shut.what == "a: sign-in needed, and it cannot begin"
     assert shut.why == "https://id.example lets no unknown client in."
     assert "then run `hubd auth a`" in shut.fix
@@ -582,7 +582,7 @@ def test_servers_that_wait_for_a_secret(case):
             {"name": "b", "state": "unresolved", "failures": 1, "last_error": f"b {why}"},
         ],
     }
-    (found,) = case.found(hub_status.upstreams)
+    (found,) = case.found(what_hub_reports.upstreams)
     assert (found.what, found.why) == ("a and b: not started", why.removeprefix("is not started: "))
     assert "hubd restart NAME" in found.fix
 

@@ -18,7 +18,7 @@ from hub.downstream.access.refusals import NOT_THE_PROXY
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.link.call_interface import Identity
 from hub.link.sealing import Sealer, Signer
-from hub.net.request_and_response import Ends, HttpRequest
+from hub.net.http_request import Ends, HttpRequest
 from tests.support.http_client import Client
 from tests.support.oauth.rig import INTROSPECTION_CLIENT
 

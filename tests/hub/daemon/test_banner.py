@@ -10,7 +10,7 @@ import pytest
 
 from config.security_settings import AccessConfig, AccessIssuer, TrustedProxy
 from config.settings import HubConfig
-from hub.cli.checks import hub_status
+from hub.cli.checks import running_hub
 from hub.cli.checks.machine_state import MachineState
 from hub.cli.render.status import status as shown
 from hub.control.answers import Status
@@ -138,10 +138,10 @@ def examined(**more):
 
 @pytest.mark.covers("SEC-94")
 def test_the_doctor_says_what_to_do_instead():
-    [found] = hub_status.root(examined(status=Status(version="1", root=True)))
+    [found] = running_hub.root(examined(status=Status(version="1", root=True)))
     assert (found.level, found.what, found.fix) == ("warning", ROOT, ADVICE)
-    [found] = hub_status.root(examined(status=None, root=True))
+    [found] = running_hub.root(examined(status=None, root=True))
     assert found.what.startswith("you are root")
     assert "hubd service install --system" in found.fix
     for status, root in ((Status(version="1", root=False), True), (None, False)):
-        assert list(hub_status.root(examined(status=status, root=root))) == []
+        assert list(running_hub.root(examined(status=status, root=root))) == []

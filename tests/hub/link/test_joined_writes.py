@@ -6,10 +6,11 @@ import pytest
 import trio
 import trio.testing
 
-from hub.link.channel import ChannelClosed, Outbox
+from hub.link.channel import ChannelClosed
 from hub.link.memory_budget import FREE_BYTES
+from hub.link.outbox import Outbox
 from hub.link.sync_primitives import loop_turns
-from tests.hub.link.test_channel_outbox import pipe, read_all
+from tests.hub.link.test_outbox import pipe, read_all
 
 
 @pytest.fixture
@@ -21,7 +22,7 @@ def writes(monkeypatch):
         sizes.append(len(data))
         return write(fd, data)
 
-    monkeypatch.setattr("hub.link.channel.os.write", noted)
+    monkeypatch.setattr("hub.link.outbox.os.write", noted)
     return sizes
 
 

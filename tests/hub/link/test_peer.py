@@ -8,8 +8,9 @@ import trio
 import trio.testing
 
 import hub.link.peer
-from hub.link.channel import ChannelClosed, Outbox, OutboxFull
+from hub.link.channel import ChannelClosed, OutboxFull
 from hub.link.line_channel import LineChannel, LineReader
+from hub.link.outbox import Outbox
 from hub.link.peer import MAX_BAD_MESSAGES, MAX_QUESTIONS, MAX_UNREAD_BYTES, BadPeer, Peer, last_words
 from hub.link.rate_limits import MESSAGES_PER_S, TURN, TURN_BYTES, UNIT_BYTES
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Result, raw

@@ -3,8 +3,8 @@
 import pytest
 import trio
 
+from hub.net.http_request import EarlyReply
 from hub.net.look_after_connections import HttpLimits
-from hub.net.request_and_response import EarlyReply
 from tests.support.cycles import left_by
 from tests.support.http_client import get, post, serving
 

@@ -6,8 +6,8 @@ import trio.testing
 
 from hub.link.memory_budget import FREE_BYTES
 from hub.net.http_connection import LARGE_READ_BYTES, READ_BYTES
+from hub.net.http_request import EarlyReply
 from hub.net.look_after_connections import HttpLimits
-from hub.net.request_and_response import EarlyReply
 from tests.support.begun_tasks import counted_tasks
 from tests.support.cycles import left_by
 from tests.support.http_client import get, post, serving, settle

@@ -21,9 +21,9 @@ from hub.linux.socket_watch import TURN
 from hub.net import open_connections
 from hub.net.admit_connection import UnadmittedConnection
 from hub.net.http_connection import Connection
+from hub.net.http_request import EarlyReply
 from hub.net.look_after_connections import BURST, FEW, HttpLimits, HttpServer
 from hub.net.open_connections import ANSWER_EVERY_S, ANSWERED_TOGETHER, AT_ONCE
-from hub.net.request_and_response import EarlyReply
 from tests.support import http_client
 from tests.support.http_client import allow, echo, get, post, serving
 from tests.support.steps import wakes_within

@@ -12,7 +12,7 @@ import trio
 import trio.testing
 
 from hub.linux.socket_tables import find_peer
-from hub.net.request_and_response import Ends, HttpRequest
+from hub.net.http_request import Ends, HttpRequest
 from hub.sign_in.connection_owner import NOBODY, ConnectionOwners, Who, is_forwarded, is_from_here
 
 HOST = {"host": "127.0.0.1:8765"}

@@ -17,8 +17,8 @@ from hub.link.call_interface import Identity
 from hub.link.hub_errors import HubError
 from hub.sign_in.connection_owner import Who
 from hub.sign_in.pages import HEADERS
+from hub.sign_in.parse_redirect_uri import Listening
 from hub.sign_in.pending_sign_ins import MAX_INVITATIONS, MAX_TRIES, RECORD_S, TICKET_S
-from hub.sign_in.sign_in_urls import Listening
 from tests.support.http_client import Client
 from tests.support.processes import free_port
 from tests.support.sign_in_world import ISSUER, NOTES, asked, back, caller, discovery, world

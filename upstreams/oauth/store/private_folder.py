@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from config.atomic_writes import replace_private
-from config.base_directories import NotPrivate, private_dir
+from config.private_directories import NotPrivate, private_dir
 from config.safe_reading import read_private
 from hub.linux.this_machine import file_system_of, name_of_machine
 from upstreams.oauth.model import OAuthProblem

@@ -12,7 +12,8 @@ from typing import Final, Protocol
 import trio
 from trio.lowlevel import wait_readable, wait_writable
 
-from hub.link.channel import descriptor, rest_of
+from hub.link.channel import descriptor
+from hub.link.outbox import rest_of
 from hub.linux.socket_watch import socket_watch
 from upstreams.fetch import connection
 from upstreams.transports.connect_to_url import CONNECT_S, Url, reach

@@ -29,8 +29,8 @@ from config.settings import UpstreamConfig
 from hub.link.hub_errors import UpstreamUnavailable
 from hub.link.log_context import SUBJECT, UpstreamSubject
 from hub.link.rate_limits import TokenBucket
+from hub.linux.child_limits import limit_child, limit_family, refuse_last_descriptors, signal_followers
 from hub.linux.child_marks import MARKER, THIS_HUB, mark_of
-from hub.linux.process_setup import limit_child, limit_family, refuse_last_descriptors, signal_followers
 from hub.linux.processes import take_descriptors
 from hub.linux.stray_processes import kill_marked, waited_for
 from upstreams.redact import Mask

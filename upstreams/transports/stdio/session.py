@@ -14,10 +14,11 @@ import trio
 
 from config.remembered_facts import Memory
 from config.settings import UpstreamConfig
-from hub.link.channel import ChannelClosed, Outbox
+from hub.link.channel import ChannelClosed
 from hub.link.hub_errors import HubError, UpstreamLost, UpstreamProtocolError, UpstreamUnavailable, without_frames
 from hub.link.line_channel import LineChannel, LineReader
 from hub.link.memory_budget import Account, Budget
+from hub.link.outbox import Outbox
 from hub.link.peer import BadPeer
 from hub.wire.jsonrpc import RemoteProtocolError
 from hub.wire.mcp import Era, era_of

@@ -12,9 +12,10 @@ from wsproto.connection import Connection, ConnectionState
 from wsproto.events import BytesMessage, CloseConnection, Ping, Pong, TextMessage
 from wsproto.frame_protocol import CloseReason
 
-from hub.link.channel import LineTooLong, Outbox
+from hub.link.channel import LineTooLong
 from hub.link.line_channel import LineReader
 from hub.link.memory_budget import Account
+from hub.link.outbox import Outbox
 from hub.link.peer import last_words
 from hub.link.rate_limits import ReadPace
 from hub.wire.jsonrpc import Wire, join

@@ -10,9 +10,10 @@ import trio
 
 from config.remembered_facts import Memory
 from config.settings import UpstreamConfig
-from hub.link.channel import ChannelClosed, Outbox, OutboxFull
+from hub.link.channel import ChannelClosed, OutboxFull
 from hub.link.hub_errors import HubError, UpstreamLost, UpstreamProtocolError, UpstreamUnavailable, without_frames
 from hub.link.memory_budget import Budget
+from hub.link.outbox import Outbox
 from hub.link.peer import BadPeer
 from hub.wire.jsonrpc import RemoteProtocolError
 from hub.wire.mcp import Era

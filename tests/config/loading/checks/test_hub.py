@@ -1,4 +1,4 @@
-"""Small judgements about settings; `test_one_file` shows the others through whole files."""
+"""Small judgements about settings; `test_resolve_values` shows the others through whole files."""
 
 from pathlib import Path
 from typing import Any

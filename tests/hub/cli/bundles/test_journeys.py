@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.hub.cli.configuration.test_change_servers import Home
+from tests.hub.cli.configuration.test_make_change import Home
 from tests.hub.cli.registry.conftest import home, recorded  # noqa: F401
 from tests.support.bundles import bundle, manifest, python_server
 from tests.support.processes import HUBD, running_hub

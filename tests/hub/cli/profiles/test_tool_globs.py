@@ -8,7 +8,7 @@ from config.name_globs import problem_of
 from config.profile_settings import Profile
 from hub.cli.profiles.tool_globs import Choice, can_be_named, choice_of, profiles_without, tools_of_choice, with_unknown
 from hub.control.answers import ToolUse
-from tests.hub.cli.configuration.test_change_servers import Home
+from tests.hub.cli.configuration.test_make_change import Home
 
 pytestmark = pytest.mark.covers("EP-10")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hub.cli.main import main
-from tests.hub.cli.configuration.test_change_servers import Home
+from tests.hub.cli.configuration.test_make_change import Home
 from tests.support.registry_entries import EXAMPLES
 from tests.support.registry_server import RegistryServer, registry_server
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.config.registry.test_hostile import HOSTILE, npm, remote
-from tests.hub.cli.configuration.test_change_servers import Home
+from tests.hub.cli.configuration.test_make_change import Home
 from tests.support.processes import HUBD
 from tests.support.registry_entries import EXAMPLES
 from tests.support.registry_server import Answer, registry_server

@@ -11,7 +11,7 @@ from config.atomic_writes import replace_file
 from config.diagnostics import EditError
 from hub.cli.context import Output
 from hub.cli.setup.carry_out import CarryOut, SetupPlan
-from hub.cli.setup.interrupts import Undo
+from hub.cli.setup.undo import Undo
 from hub.cli.systemd_units import ServiceError
 from tests.support.processes import own_directories
 

@@ -14,7 +14,7 @@ from hub.downstream.access.read_unverified_jwt import Unfit, read_jwt
 from hub.downstream.access.refusals import NOT_NOW, TOKEN_IN_QUERY
 from hub.downstream.access.token_lookup import NamedTokens
 from hub.link.call_interface import Identity
-from hub.net.request_and_response import EarlyReply, HttpRequest
+from hub.net.http_request import EarlyReply, HttpRequest
 from tests.support.issuer_world import BY_NAME, HUB, KEYS, NOW, OTHER, TOKENS, URL, World
 from tests.support.oauth.bad_tokens import Keys, jwk_ec, tokens
 from upstreams.fetch.terms_and_answers import Fetched, FetchFailed

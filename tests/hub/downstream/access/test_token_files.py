@@ -13,7 +13,7 @@ from hub.downstream.access.refusals import NO_TOKEN, WRONG_TOKEN
 from hub.downstream.access.token_files import TOKENS, HostTokens
 from hub.downstream.access.token_lookup import NamedTokens
 from hub.link.call_interface import Identity
-from hub.net.request_and_response import HttpRequest
+from hub.net.http_request import HttpRequest
 from tests.support.wall_clock import Clock
 
 OWN = "o" * 43

@@ -6,8 +6,8 @@ import pytest
 from msgspec import structs
 
 from config.loading.checks.rules import default_of, is_ruled
-from config.loading.one_file import Layer
 from config.loading.precedence import Origin
+from config.loading.read_source import Layer
 from config.policy.selectors import Thing
 from config.security_settings import AccessConfig, AccessIssuer, AccessToken, ConditionalRule, PolicyConfig
 from config.settings import HubConfig, UpstreamConfig

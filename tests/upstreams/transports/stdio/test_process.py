@@ -13,8 +13,8 @@ import trio
 from config.setting_declarations import Secret
 from config.settings import UpstreamConfig
 from hub.link.hub_errors import UpstreamUnavailable
+from hub.linux.child_limits import DESCRIPTORS_OF_CHILD, KEPT_DESCRIPTORS, MOST_DESCRIPTORS, OOM_SCORE
 from hub.linux.child_marks import MARKER
-from hub.linux.process_setup import DESCRIPTORS_OF_CHILD, KEPT_DESCRIPTORS, MOST_DESCRIPTORS, OOM_SCORE
 from tests.support.descriptors import no_descriptor_left
 from upstreams.transports.stdio.process import (
     CLOSE_GRACE_S,

@@ -16,7 +16,7 @@ from config.loading.assemble import load_all
 from config.security_settings import Sandbox
 from config.settings import UpstreamConfig
 from hub.link.hub_errors import UpstreamUnavailable
-from hub.linux.process_setup import OOM_SCORE
+from hub.linux.child_limits import OOM_SCORE
 from hub.linux.processes import pids
 from tests.support.sandboxes import Machine
 from upstreams.transports.stdio.process import Child, child_environment

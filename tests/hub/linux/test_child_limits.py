@@ -8,7 +8,7 @@ import pytest
 
 PRIVATE = """if True:
     import os, sys
-    from hub.linux.process_setup import harden
+    from hub.linux.harden_hub import harden
     harden()
     import resource
     os.close(os.open(sys.argv[1], os.O_CREAT | os.O_WRONLY, 0o666))
@@ -33,9 +33,9 @@ def test_the_hub_keeps_to_itself(tmp_path, open_to_debuggers):
 
 TAKING = """if True:
     import json, resource
-    from hub.linux.process_setup import raise_fd_limit
+    from hub.linux.harden_hub import raise_fd_limit
     raise_fd_limit()
-    from hub.linux.process_setup import GIVEN_DESCRIPTORS
+    from hub.linux.child_limits import GIVEN_DESCRIPTORS
     print(json.dumps([*resource.getrlimit(resource.RLIMIT_NOFILE), GIVEN_DESCRIPTORS]))
 """
 

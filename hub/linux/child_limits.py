@@ -1,15 +1,10 @@
-"""Limits: what a child may take of the machine, the descriptors that none is started with, the hub's own hardening, and
-the memory that the C library keeps for large blocks, or returns to the system (glibc: mallopt(3), malloc_trim(3)).
-
-The hub makes files for its user only, writes no core file, and keeps children out of its memory (prctl(2)).
-"""
+"""Limits of children: what one may take of the machine, the descriptors that none is started with, and their end."""
 
 import ctypes
 import errno
 import os
 import resource
 import signal
-import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -27,11 +22,7 @@ DESCRIPTORS_OF_CHILD: Final = 12
 """Descriptors that starting a child takes for a moment."""
 OOM_SCORE: Final = 200
 """The score by which a child is likelier to be killed than the hub when memory runs out."""
-UMASK: Final = 0o077
 PR_SET_PDEATHSIG: Final = 1
-PR_SET_DUMPABLE: Final = 4
-OPEN_TO_DEBUGGERS: Final = "HUBD_DUMPABLE"
-"""Environment variable; 1 lets debuggers and profilers of the same user attach to the hub."""
 
 
 def limit_child(pid: int) -> None:
@@ -79,32 +70,6 @@ def refuse_last_descriptors() -> None:
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
 
-def harden() -> None:
-    """Make files for this user only, write no core file, and keep children out of the hub's memory and environment.
-
-    As far as the system allows.
-    """
-    os.umask(UMASK)
-    with suppress(OSError, ValueError):
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    if os.environ.get(OPEN_TO_DEBUGGERS) != "1":
-        prctl(PR_SET_DUMPABLE, 0)
-
-
-def raise_fd_limit() -> None:
-    """Raise the limit of open files as far as the system allows: each upstream takes four."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = MOST_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, MOST_DESCRIPTORS)
-    if soft != resource.RLIM_INFINITY and soft < most:
-        with suppress(OSError, ValueError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
-
-
-def prctl(option: int, value: int) -> bool:
-    """Change what the kernel does with this process (prctl(2)); False: it knows no such thing."""
-    return sys.platform == "linux" and bool(ctypes.CDLL(None).prctl(option, value, 0, 0, 0) == 0)
-
-
 def die_with_parent() -> Callable[[], None]:
     """The function that a child is to call before it starts its program: it gets SIGTERM when this process ends."""
     libc, parent = ctypes.CDLL(None, use_errno=True), os.getpid()
@@ -115,21 +80,3 @@ def die_with_parent() -> Callable[[], None]:
             os._exit(1)
 
     return die
-
-
-MALLOPT: Final = ((-3, 32 << 20), (-1, 64 << 20), (-2, 4 << 20))
-"""Parameters of glibc and their values: `M_MMAP_THRESHOLD` (the most that 64 bits allow), `M_TRIM_THRESHOLD`,
-`M_TOP_PAD`. See mallopt(3)."""
-
-
-def keep_large_blocks() -> None:
-    """Have the C library use the memory of large messages again; without `mallopt` do nothing."""
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if mallopt is not None:
-        for parameter, value in MALLOPT:
-            mallopt(parameter, value)
-
-
-def trimmer() -> "ctypes._NamedFuncPointer | None":
-    """The C library's `malloc_trim`; None: it has none."""
-    return getattr(ctypes.CDLL(None), "malloc_trim", None)

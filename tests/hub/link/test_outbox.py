@@ -10,8 +10,9 @@ import trio.testing
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hub.link.channel import SHORT_BYTES, ChannelClosed, Outbox, OutboxFull, gather, rest_of
+from hub.link.channel import SHORT_BYTES, ChannelClosed, OutboxFull, gather
 from hub.link.line_channel import LineChannel, LineReader
+from hub.link.outbox import Outbox, rest_of
 
 LIMIT = 100
 

@@ -6,16 +6,8 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 
 from config.security_settings import OWN_PARAMETERS
-from hub.sign_in.sign_in_urls import (
-    AuthorizationRequest,
-    Listening,
-    base_url,
-    callback_at,
-    challenge,
-    host_of,
-    new_secrets,
-    parse_redirect,
-)
+from hub.sign_in.authorization_request import AuthorizationRequest, challenge, host_of, new_secrets
+from hub.sign_in.parse_redirect_uri import Listening, base_url, callback_at, parse_redirect
 from hub.wire.questions.page_urls import is_openable
 from upstreams.oauth.model import OAuthProblem
 

@@ -1,6 +1,6 @@
-"""Commands that change the configuration, `remove`, `enable`, `disable`; and the way of each change.
+"""The way of each change of the configuration, and what `hubd add` does with it.
 
-They work whether or not a hub runs. A change that would break the configuration is refused before anything is written.
+It works whether or not a hub runs. A change that would break the configuration is refused before anything is written.
 The running hub may refuse what was saved, since it has an environment of its own: it is asked.
 """
 
@@ -8,7 +8,6 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from typing import Any, Final
 
 from config.atomic_writes import lock_edits
@@ -17,11 +16,9 @@ from config.hosts.secret_literals import NewSecrets
 from config.hub_paths import state_dir
 from config.secrets.detection import secrets_in
 from hub.cli.configuration.save_draft import refuse_unusable, reload_hub, save, show
-from hub.cli.context import EX_FAILED, EX_INTERRUPTED, Context, Output
-from hub.cli.hosts.who_runs_servers import hosts_that_lost, say_lost
-from hub.cli.parser import add, add_config, add_no_wait, load_when_run, on_main_file
+from hub.cli.context import EX_FAILED, EX_INTERRUPTED, Context
 from hub.cli.profiles.tool_globs import say_left_out
-from hub.cli.secret_commands import say_kept, say_unused, secrets_of
+from hub.cli.secret_commands import say_kept
 from hub.cli.sign_in.commands import offer_sign_in
 
 MEMBERS: Final = """\
@@ -33,56 +30,6 @@ MEMBERS: Final = """\
              sign_in (the command by which a person signs in, where that is needed)
   problems   why it was refused: file, line, key and text of each
   warnings   what works, and probably not as meant"""
-
-
-def add_commands(commands: Any) -> None:
-    """`remove`, `enable`, `disable`."""
-    remove = add(commands, "remove", on_main_file(_remove), json=MEMBERS)
-    on, off = (on_main_file(partial(_switch, disabled=disabled)) for disabled in (False, True))
-    enable = add(commands, "enable", on, json=MEMBERS)
-    disable = add(commands, "disable", off, json=MEMBERS)
-    for each in (remove, enable, disable):
-        each.add_value("name", "NAME", "the server's name as `hubd status` shows it")
-        each.add_flag("--dry-run", "show what would be changed, and change nothing")
-    add_no_wait(enable)
-    for each in (remove, enable, disable):
-        add_config(each)
-
-
-# --- remove, enable, disable ------------------------------------------------------------------------------------------
-
-
-def _remove(options: Context, output: Output) -> None:
-    lost = hosts_that_lost(options.name, options.config)
-
-    def change(draft: Draft) -> tuple[str, str]:
-        rest = ""
-        if (beneath := draft.remove(options.name)) is not None:
-            lost.clear()
-            rest = f"; what {beneath.source.path} says of it holds now"
-        return "removed", f"removed {options.name}{rest}"
-
-    kept = secrets_of(options.name, options.config)
-    make_change(options, change)
-    if output.code:
-        return
-    if not options.dry_run:
-        say_unused(kept, options.config, output)
-        load_when_run("hub.cli.bundles.folders:remove_unnamed")(options.name, options.config)
-    say_lost(options.name, lost, output)
-
-
-def _switch(options: Context, output: Output, *, disabled: bool) -> None:
-    word = "disabled" if disabled else "enabled"
-
-    def change(draft: Draft) -> tuple[str, str]:
-        is_changed = draft.switch(options.name, disabled=disabled)
-        return (word, f"{word} {options.name}") if is_changed else ("unchanged", f"{options.name} is {word}")
-
-    make_change(options, change, waits=not disabled)
-
-
-# --- what all of them do, and `add` -----------------------------------------------------------------------------------
 
 
 def make_change(

@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-from hub.cli.setup.interrupts import HELD, Interrupted, as_ctrl_c, hold_back
+from hub.cli.setup.hold_back_signals import HELD, Interrupted, as_ctrl_c, hold_back
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,7 @@ import pytest
 from config.diagnostics import ConfigError
 from config.loading.assemble import load_all
 from config.loading.checks import upstream
-from config.loading.one_file import find_config
+from config.loading.read_source import find_config
 from config.setting_declarations import Secret
 from config.settings import HubConfig, Timeouts, UpstreamConfig
 from tests.support.tables import each_row
