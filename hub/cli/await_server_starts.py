@@ -13,12 +13,13 @@ from msgspec.structs import asdict
 
 from hub.cli.context import Output
 from hub.cli.render.blocks import Block
-from hub.cli.render.words import about, duration, hint_at_variable, last_words
+from hub.cli.render.words import about, duration, last_words
 from hub.control.answers import UpstreamRow
 from hub.control.client import ControlClient
 from hub.control.interruptible_wait import now_s
 from hub.control.methods import STATUS
 from hub.wire.printable import printable
+from upstreams.journal.lacking_variable import hint_at_variable
 
 LIMIT_S: Final = 10.0
 """Seconds that a command waits for a server that is not being installed."""

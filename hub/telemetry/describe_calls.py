@@ -14,7 +14,7 @@ from hub.catalog.token_cost import tokens_of
 from hub.control.call_messages import CallRow, CallTotals, RunningRow
 from hub.link.log_context import spell_ref
 from hub.telemetry.costs import cost_of_one, price_of_key
-from hub.telemetry.operation_record import NO_FAILURES, Ended
+from hub.telemetry.operation_record import NO_FAULTS, Ended
 from hub.telemetry.record_call_contents import NO_CONTENT, CallContent
 from hub.telemetry.recorder import Recorder
 from hub.telemetry.tally import FEWEST, Tally
@@ -46,7 +46,7 @@ def describe_call(ended: Ended, offset: float, configs: Configs, content: CallCo
         host=ended.host,
         principal=ended.principal,
         outcome=ended.outcome,
-        failed=ended.outcome not in NO_FAILURES,
+        failed=ended.outcome not in NO_FAULTS,
         executed=ended.executed,
         sent=ended.sent,
         size=ended.size,
@@ -137,4 +137,4 @@ def _percentiles(durations: list[float]) -> Percentiles:
 
 def count_failures(tally: Tally) -> int:
     """The operations of a tally that failed."""
-    return sum(each.count for outcome, each in tally.outcomes.items() if outcome not in NO_FAILURES)
+    return sum(each.count for outcome, each in tally.outcomes.items() if outcome not in NO_FAULTS)

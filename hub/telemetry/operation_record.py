@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from hub.calls.chain import Outcome
 from hub.link.call_interface import Identity, Interim
-from hub.link.hub_errors import CallDenied, Executed, HubError
+from hub.link.hub_errors import ApprovalRequired, CallDenied, Executed, HubError
 from hub.wire.errors_for_hosts import Concealed
 from hub.wire.jsonrpc import Failure, Result, peek_object, peek_str
 from hub.wire.large_message_shortcuts import tells_error
@@ -22,6 +22,9 @@ CANCELLED: Final = "cancelled"
 TOOL_ERROR: Final = "tool_error"
 NO_FAILURES: Final = frozenset({OK, ASKED, CANCELLED})
 """Outcomes that count as no failure."""
+WAITS: Final = ApprovalRequired.kind
+NO_FAULTS: Final = NO_FAILURES | {WAITS}
+"""Outcomes that say nothing against a server: its host gets an error of a call that waits for a person, too."""
 CHARGED: Final = frozenset({OK, TOOL_ERROR, CANCELLED})
 """Outcomes of calls that are charged."""
 MAY_HAVE_RUN: Final = frozenset({Executed.YES.value, Executed.UNKNOWN.value})

@@ -40,7 +40,7 @@ from hub.telemetry.describe_calls import (
     describe_running,
     percentiles,
 )
-from hub.telemetry.operation_record import NO_FAILURES
+from hub.telemetry.operation_record import NO_FAULTS
 from hub.telemetry.recorder import Recorder
 from hub.telemetry.tally import SECONDS, Tally
 from upstreams.journal.error_line import sum_error_up
@@ -82,7 +82,7 @@ class Counted:
         """The same together of a `server`, or of a `host` by its label."""
         self.by_second = [0] * SECONDS, [0] * SECONDS
         """Operations and failures of all servers in the last seconds."""
-        self.failures = {each.upstream: each for each in recorder.ring if each.outcome not in NO_FAILURES}
+        self.failures = {each.upstream: each for each in recorder.ring if each.outcome not in NO_FAULTS}
         """The last failure of each server."""
         self.busy = Counter(intent.target.upstream.name for intent in recorder.running.values())
 
@@ -177,11 +177,18 @@ def _judge(status: UpstreamRow, row: ServerRow, *, fails: bool) -> tuple[str, st
         if status.stale_config:
             reasons.append(f"still runs with its old settings: {sum_error_up(status.stale_config)}")
         if row.slow:
-            reasons.append("slow: its p95 is beyond the limit")
+            usual = _spell(alert_rules.slow_from_s(is_local=status.transport == "stdio"))
+            text = f"slow: one call in twenty takes {_spell(row.p95_s or 0.0)} or more; usual is below {usual}"
+            reasons.append(text)
         if fails:
-            reasons.append("many of its calls fail")
+            reasons.append(f"{100 * (row.failed_ratio or 0.0):.0f} % of its calls fail")
         return ("warning", reasons[0]) if reasons else ("good", None)
     return health, None
+
+
+def _spell(seconds: float) -> str:
+    """A duration for people, coarse, so that a sentence does not change all the time."""
+    return f"{seconds:.2g} s" if seconds >= 1 else f"{float(f'{1000 * seconds:.2g}'):.0f} ms"
 
 
 def make_overview(

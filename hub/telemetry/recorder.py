@@ -20,8 +20,9 @@ from hub.telemetry.operation_record import (
     CANCELLED,
     CHARGED,
     MAY_HAVE_RUN,
-    NO_FAILURES,
+    NO_FAULTS,
     OK,
+    WAITS,
     Ended,
     strip_uri,
     sum_up,
@@ -109,9 +110,9 @@ class Recorder(Stage):
         if seconds.at != second:
             seconds.move(second)
         seconds.calls[second % SECONDS] += 1
-        if result not in NO_FAILURES:
+        if result not in NO_FAULTS:
             seconds.failed[second % SECONDS] += 1
-        elif result == CANCELLED:
+        elif result in (CANCELLED, WAITS):
             seconds.cancelled[second % SECONDS] += 1
 
         cached, sent_at, answered_at = host.is_cached, host.sent_at, host.answered_at

@@ -75,7 +75,7 @@ class Seconds:
         return [self.calls[each % SECONDS] for each in span], [self.failed[each % SECONDS] for each in span]
 
     def lately(self, second: int) -> tuple[int, int]:
-        """Operations of all these seconds that were not cancelled, and failures among them."""
+        """Operations of all these seconds, without those that were cancelled or wait for a person, and failures."""
         self.move(second)
         return sum(self.calls) - sum(self.cancelled), sum(self.failed)
 

@@ -136,6 +136,54 @@ def test_texts_of_servers_are_text(shown):
     assert page.run("document.querySelector('dialog[open]')") is None
 
 
+FILTER = "document.getElementById('filter').value"
+
+
+@pytest.mark.covers("OD-2")
+def test_a_filter_is_of_its_page_and_a_link_to_calls_brings_its_own(shown):
+    _, hub, host, page = shown
+    for _ in range(12):
+        host.call("github__get_workflow", name="ci")
+    sign_in(hub, page)
+    page.go("#/calls")
+    page.until("Words of a host")
+    page.press("/")
+    page.type("zzz")
+    page.until("No call is like that.")
+    page.go("#/server/files/calls")
+    page.gone("No call is like that.")
+    page.until("files__read_file")
+    assert page.run(FILTER) == ""
+    page.go("#/calls")
+    page.until("No call is like that.")
+    assert page.run(FILTER) == "zzz"
+    page.go("#/")
+    page.until("usual is below 100 ms")
+    page.run("document.querySelector('.needs a[href$=\"server/github/calls/%3E100ms\"]').click()")
+    page.waits("document.getElementById('filter')?.value === '>100ms'")
+    rows = "document.querySelector('table.calls').innerText"
+    page.waits(f"{rows}.includes('github__search_code') && !{rows}.includes('github__get_workflow')")
+    page.go("#/server/github/calls/failed")
+    page.waits(f"{rows}.includes('github__get_workflow') && !{rows}.includes('github__search_code')")
+
+
+@pytest.mark.covers("OD-2")
+def test_a_page_says_what_may_be_done(shown):
+    _, hub, _, page = shown
+    sign_in(hub, page)
+    page.go("#/inbox")
+    page.until("Decide")
+    page.go("#/server/db")
+    page.until("Connection refused")
+    assert page.text("main").count("Connection refused") == 1
+    page.go("#/log")
+    page.until("exit")
+    rows = "[...document.querySelectorAll('.log li')]"
+    looks = page.run(f"{rows}.map((row) => `${{row.querySelector('.kind').innerText}} ${{row.className}}`)")
+    noted = {each for each in looks if not each.endswith(" ")}
+    assert {"warning noted"} <= noted <= {"warning noted", "exit noted", "error loud", "critical loud"}
+
+
 ATTACK = """<!doctype html><title>attack</title><script>
 const target = TARGET;
 (async () => {

@@ -15,9 +15,9 @@ from config.settings import UpstreamConfig
 from hub.cli.checks.findings import Finding, KeepVariables, RunHubd, join_few
 from hub.cli.checks.machine_state import MachineState
 from hub.cli.configuration.env_command import environment_file, plan_capture
-from hub.cli.render.words import PART, lacking_variable
 from hub.cli.shell_secrets import only_here_of_hub
 from hub.control.answers import UpstreamRow
+from upstreams.journal.lacking_variable import PART, lacking_variable
 
 CAPTURE: Final = "run `hubd env capture`"
 BUNDLES: Final = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem")

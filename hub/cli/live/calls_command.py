@@ -1,21 +1,27 @@
 """`hubd calls`: what hosts have called, how it ended, and how long it took."""
 
 import re
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from msgspec import to_builtins
+from msgspec import structs, to_builtins
 
-from hub.cli.context import CommandFailed, Context, Output, as_line, client
+from config.server_names import server_of
+from hub.cli.context import CommandFailed, Context, Output, as_line, client, nearest, nearest_or_all
 from hub.cli.live.logs_command import record
 from hub.cli.parser import add, moment, number_of, seconds
 from hub.cli.render.blocks import Block
-from hub.cli.render.calls import UNKNOWN, call_table, cost_blocks, one_call, one_running
+from hub.cli.render.calls import UNKNOWN, call_table, cost_blocks, has_costs, one_call, one_running
 from hub.control.call_messages import CallList
-from hub.control.methods import CALL_LINES, CALLS, LOGS, WATCH
+from hub.control.methods import CALL_LINES, CALLS, LOGS, TOOLS, WATCH
+
+if TYPE_CHECKING:
+    from hub.cli.render.layout import Widths
+    from hub.control.client import ControlClient
 
 REF: Final = re.compile(r"[0-9a-f]{8}", re.I)
 NOT_RECORDED: Final = (
-    'arguments are not recorded. To record them for one server: record = ["arguments"] in [upstreams.NAME]'
+    "arguments and results are not recorded. To record them for one server: "
+    'record = ["arguments", "result"] in [upstreams.NAME]'
 )
 _CHOOSING: Final = frozenset({"about", "host", "failed", "slower_s", "since"})
 _LOG_LINES: Final = 200
@@ -28,7 +34,7 @@ def add_commands(commands: Any) -> None:
     text = "one call by its number, or those of a server or of a tool; all if none"
     calls.add_value("about", "REF|NAME", text, nargs="?", default="")
     calls.add_argument("-f", "--follow", action="store_true", help="keep printing calls as they end until interrupted")
-    text = f"number of last calls to print ({CALL_LINES})"
+    text = f"number of last calls to print ({CALL_LINES}); the hub keeps 1000, or `[calls] keep`"
     calls.add_argument("-n", "--lines", type=number_of("calls"), default=CALL_LINES, metavar="N", help=text)
     calls.add_value("--host", "LABEL", "those of one host", default="")
     calls.add_flag("--failed", "those that failed")
@@ -58,34 +64,67 @@ def _calls(options: Context, output: Output) -> None:
             return _show_one(found, str(wanted["about"]), output)
         if options.args and not found.records:
             output.note(NOT_RECORDED)
-        _print(found, output, is_first=True, is_padded=options.follow)
+        if not found.calls and not found.running and not is_ref:
+            _check_names(hub, options.about, options.host)
+        printer = _CallPrinter(output, follows=options.follow)
+        printer.print(found)
         while options.follow:
-            _print(hub.further(CALLS), output, is_padded=True)
+            printer.print(hub.further(CALLS))
     if not found.kept:
         output.remark("the hub keeps no calls (`[calls] keep = 0` in hubd.toml)")
     elif not found.calls:
-        such = " that is asked for" if any(wanted[name] for name in _CHOOSING) else ""
-        output.remark(f"no call{such} since the hub started")
+        is_chosen = any(wanted[name] for name in _CHOOSING)
+        such = f" that is asked for among the last {found.kept}" if is_chosen else " since the hub started"
+        output.remark(f"no call{such}")
+
+
+def _check_names(hub: "ControlClient", about: str, host: str) -> None:
+    """Raise CommandFailed: no server or tool, or no host, has this name."""
+    seen = hub.request(WATCH)
+    servers = [row.name for row in seen.servers]
+    if about and about not in {*servers, *map(server_of, servers)}:
+        tools = [str(tool.get("name")) for tool in hub.request(TOOLS)]
+        if about not in tools and not any(tool.endswith(f"__{about}") for tool in tools):
+            hint = nearest(about, [*servers, *tools]) or f"servers are: {', '.join(servers) or 'none'}"
+            raise CommandFailed(f"there is no server or tool {about}, and no call of such a one is kept; {hint}")
+    hosts = sorted({*(row.label or row.host for row in seen.hosts), *(row.host for row in seen.costs)})
+    if host and host not in hosts:
+        raise CommandFailed(f"no host {host} is attached, and no call of it is kept; {nearest_or_all(host, hosts)}")
 
 
 def _show_costs(output: Output) -> None:
     with client() as hub:
         costs = hub.request(WATCH).costs
-    output.answer(to_builtins(costs), lambda: cost_blocks(costs))
+    exact = [structs.replace(each, cost=round(each.cost, 9)) for each in costs]
+    output.answer(to_builtins(exact), lambda: cost_blocks(costs))
 
 
-def _print(found: CallList, output: Output, *, is_padded: bool, is_first: bool = False) -> None:
-    """Print calls, and the heads of the columns above the first ones."""
-    if output.json:
-        for call in found.calls:
-            print(as_line(to_builtins(call)), flush=True)
-        return
-    blocks: list[Block] = [f"{found.lost} calls before these were lost: too slow a reader"] if found.lost else []
-    if found.calls:
-        blocks.append(call_table(found.calls, has_heads=is_first, is_padded=is_padded))
-    if any(call.executed == "unknown" for call in found.calls):
-        blocks.append(UNKNOWN)
-    output.screen.show(*blocks)
+class _CallPrinter:
+    """Prints calls as one table, however many times there are more: columns and their widths stay."""
+
+    def __init__(self, output: Output, *, follows: bool) -> None:
+        self._output = output
+        self._follows = follows
+        self._with_costs: bool | None = None
+        """Whether the table has that column; None: it has not begun."""
+        self._widths: Widths = {}
+
+    def print(self, found: CallList) -> None:
+        """Print calls; above the first ones, and the first one that has a price, the heads of the columns."""
+        if self._output.json:
+            for call in found.calls:
+                print(as_line(to_builtins(call)), flush=True)
+            return
+        blocks: list[Block] = [f"{found.lost} calls before these were lost: too slow a reader"] if found.lost else []
+        if found.calls:
+            before, self._with_costs = self._with_costs, bool(self._with_costs) or has_costs(found.calls)
+            is_new = before != self._with_costs
+            blocks.append(
+                call_table(found.calls, shows_heads=is_new, is_padded=self._follows, with_costs=self._with_costs)
+            )
+        if any(call.executed == "unknown" for call in found.calls):
+            blocks.append(UNKNOWN)
+        self._output.screen.show(*blocks, before=self._widths)
 
 
 def _show_one(found: CallList, ref: str, output: Output) -> None:

@@ -38,6 +38,8 @@ class Table(NamedTuple):
     notes: Sequence[Sequence["str | Text"]] = ()
     """For each row, the lines to show below it."""
     indent: int = 0
+    shows_heads: bool = True
+    """False: the rows stand below others of the same table."""
 
 
 Block: TypeAlias = "str | Text | Table"

@@ -6,7 +6,7 @@ from typing import Final
 
 from config.server_names import ACCOUNT_MARK
 from hub.cli.render.blocks import Block, Cell, Line, Table, paint
-from hub.cli.render.words import about, duration, latency, money, percent, size
+from hub.cli.render.words import about, duration, group, latency, money, percent, size
 from hub.control.call_messages import CallRow, CallTotals, RunningRow
 from hub.control.overview_messages import CostRow
 from hub.wire.printable import printable
@@ -15,14 +15,21 @@ HEADS: Final = ("TIME", "REF", "HOST", "CALL", "TOOK", "RESULT", "OUT", "COST")
 UNKNOWN: Final = "? = nobody knows whether it was carried out"
 _HOST, _CALL, _RESULT = 2, 3, 5
 _DROP: Final = (7, 6, 1, 2)
-_QUIET: Final = frozenset({"asked", "cancelled"})
+_QUIET: Final = frozenset({"asked", "cancelled", "approval_required"})
 
 
-def call_table(calls: Sequence[CallRow], *, has_heads: bool = True, is_padded: bool = False) -> Table:
+def has_costs(calls: Sequence[CallRow]) -> bool:
+    """True if one of them has a price."""
+    return any(call.cost for call in calls)
+
+
+def call_table(
+    calls: Sequence[CallRow], *, shows_heads: bool = True, is_padded: bool = False, with_costs: bool | None = None
+) -> Table:
     """Operations, one on each line. `is_padded`: cells have a least width, so that lines which come later stand below;
-    together with the gaps these are 80."""
+    together with the gaps these are 80. `with_costs`: whether there is that column; None: if one has a price."""
     host, name, result = (8, 20, 10) if is_padded else (0, 0, 0)
-    has_costs = any(call.cost for call in calls)
+    costs = has_costs(calls) if with_costs is None else with_costs
     rows = [
         (
             paint(time_of(call.at), "dim"),
@@ -32,14 +39,13 @@ def call_table(calls: Sequence[CallRow], *, has_heads: bool = True, is_padded: b
             f"{latency(call.took_s):>7}",
             outcome(call, result),
             f"{size(call.size) if call.size else '-':>7}",
-            *((money(call.cost) if call.cost else None,) if has_costs else ()),
+            *((money(call.cost) if call.cost else None,) if costs else ()),
         )
         for call in calls
     ]
-    heads, notes = HEADS if has_costs else HEADS[:-1], [list(_contents(call)) for call in calls]
-    return Table(
-        heads if has_heads else (), rows, shorten=(_CALL, _RESULT, _HOST), drop=_DROP[not has_costs :], notes=notes
-    )
+    heads, notes = HEADS if costs else HEADS[:-1], [list(_contents(call)) for call in calls]
+    drop = _DROP[not costs :]
+    return Table(heads, rows, (_CALL, _RESULT, _HOST), drop, notes=notes, shows_heads=shows_heads)
 
 
 def _spell_name(call: CallRow) -> str:
@@ -61,17 +67,35 @@ def cost_blocks(costs: Sequence[CostRow]) -> list[Block]:
     rows: list[tuple[Cell, ...]] = [
         (each.host, paint(each.server, "name"), each.calls, about(each.tokens), _price(each.cost)) for each in costs
     ]
-    together = sum(each.calls for each in costs), about(sum(each.tokens for each in costs))
-    rows.append((paint("together", "bold"), " ", *together, _price(sum(each.cost for each in costs))))
+    rows += [*_sums(costs, of_host=True), *_sums(costs, of_host=False)]
+    rows.append(_sum("together", " ", costs))
     heads = ("HOST", "SERVER", "CALLS", "TOKENS OF RESULTS", "COST")
     blocks: list[Block] = [Table(heads, rows, shorten=(0, 1), drop=(3, 2))]
     if not any(each.cost for each in costs):
         blocks.append(paint("no server has a price; `price` below [upstreams.NAME] in hubd.toml says it", "dim"))
+    else:
+        blocks.append(paint("all calls since the hub started, at the prices of now", "dim"))
     return blocks
 
 
+def _sums(costs: Sequence[CostRow], *, of_host: bool) -> Iterator[tuple[Cell, ...]]:
+    """A row for each host, or for each server, where there are several, and one has more than one row."""
+    found = group(((each.host if of_host else each.server), each) for each in costs)
+    if 1 < len(found) < len(costs):
+        for name, its in sorted(found.items()):
+            yield _sum(name if of_host else "all", "all" if of_host else name, its)
+
+
+def _sum(host: str, server: str, costs: Sequence[CostRow]) -> tuple[Cell, ...]:
+    """The row of several together."""
+    tokens, cost = about(sum(each.tokens for each in costs)), sum(each.cost for each in costs)
+    return paint(host, "bold"), server, sum(each.calls for each in costs), tokens, _price(cost)
+
+
 def _price(cost: float) -> str:
-    return f"{money(cost) if cost else '-':>6}"
+    """A sum with its point below those of others."""
+    whole, point, rest = (money(cost) if cost else "-").partition(".")
+    return f"{whole:>4}{point}{rest:<4}" if point else f"{whole:>4}"
 
 
 def outcome(call: CallRow, cells: int = 0) -> Line:
@@ -110,6 +134,9 @@ def one_call(call: CallRow) -> Iterator[Block]:
         rows.append(("cost", money(call.cost)))
     yield Table((), rows, wrap=(1,), indent=2)
     yield from _contents(call)
+    if call.outcome == "tool_error" and call.result is None:
+        wanted = f'record = ["arguments", "result"] in [upstreams.{call.upstream}]'
+        yield paint(f"its result says why, and is not recorded; {wanted} has that of later calls kept", "dim")
 
 
 def _describe_wait(call: CallRow) -> str:

@@ -18,31 +18,51 @@ GAP: Final = 2
 NOTE_INDENT: Final = 4
 TINY_CELLS: Final = 3
 
+Widths = dict[tuple[tuple[str, ...], int], list[int]]
+"""Of the columns of tables that were drawn before, by their heads and the width of the screen."""
 
-def lines_of(blocks: Iterable[Block], width: int) -> list[Text]:
-    """The lines of blocks, none wider than `width` cells."""
-    drawn = (_table(block, width) if isinstance(block, Table) else _wrap(_text(block), width) for block in blocks)
+
+def lines_of(blocks: Iterable[Block], width: int, before: Widths | None = None) -> list[Text]:
+    """The lines of blocks, none wider than `width` cells. `before`: tables in it keep their columns; it is filled."""
+    drawn = (
+        _table(block, width, before) if isinstance(block, Table) else _wrap(_text(block), width) for block in blocks
+    )
     return [line for lines in drawn for line in lines]
 
 
 @contextmanager
 def draw_live(console: Console, width: Callable[[], int]) -> Iterator[Callable[[Sequence[Block]], None]]:
-    """As `Screen.live_lines`. No thread of rich's draws, and print() is left alone."""
+    """As `Screen.live_lines`. No thread of rich's draws, and print() is left alone. What has no room is cut here: rich
+    would put its mark for that into the middle of a line as wide as the console."""
+    before: Widths = {}
+
+    def fit(blocks: Sequence[Block]) -> Group:
+        lines, room = lines_of(blocks, width(), before), max(1, console.height - 1)
+        cut = [*lines[: room - 1], paint(f"... {len(lines) - room + 1} more lines", "dim")]
+        return Group(*(lines if len(lines) <= room else cut))
+
     with Live(
         console=console, auto_refresh=False, transient=True, redirect_stdout=False, redirect_stderr=False
     ) as live:
-        yield lambda blocks: live.update(Group(*lines_of(blocks, width())), refresh=True)
+        yield lambda blocks: live.update(fit(blocks), refresh=True)
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------
 
 
-def _table(table: Table, width: int) -> list[Text]:
+def _table(table: Table, width: int, before: Widths | None) -> list[Text]:
     rows = [[_cell(cell) for cell in row] for row in table.rows]
     shown = [[paint(head, "bold") for head in table.heads], *rows] if table.heads else rows
     if not shown:
         return []
-    widths = _fit(table, [max(cell.cell_len for cell in column) for column in zip(*shown, strict=True)], width)
+    natural = [max(cell.cell_len for cell in column) for column in zip(*shown, strict=True)]
+    key = tuple(table.heads), width
+    known = None if before is None or table.wrap else before.get(key)
+    widths = _fit(table, natural, width) if known is None else _fit_again(table, natural, width, known)
+    if before is not None and table.heads:
+        before[key] = widths
+    if not table.shows_heads:
+        shown = rows
     right = [bool(rows) and all(_is_number(row[at]) for row in table.rows) for at in range(len(widths))]
     lines = [list(_row(table, row, widths, right)) for row in shown]
     notes = [*[()] * (len(shown) - len(rows)), *(table.notes or [()] * len(rows))]
@@ -57,6 +77,19 @@ def _table(table: Table, width: int) -> list[Text]:
 def _is_number(cell: Cell) -> bool:
     """True for numbers, estimates such as `~4 100`, and empty cells."""
     return isinstance(cell, int | None) or (isinstance(cell, str) and cell[:1] == "~" and cell[1:2].isdigit())
+
+
+def _fit_again(table: Table, natural: list[int], width: int, before: list[int]) -> list[int]:
+    """The widths of the columns that were drawn before: none comes or goes, and none becomes narrower but for those
+    that may be shortened, where another one needs more room."""
+    wider = [max(each, was) if was else 0 for each, was in zip(natural, before, strict=True)]
+    free = width - table.indent - sum(wider) - GAP * (sum(map(bool, wider)) - 1)
+    for least in (before, [TINY_CELLS] * len(before)):
+        for column in table.shorten:
+            at = column if isinstance(column, int) else table.heads.index(column)
+            spare = max(0, min(-free, wider[at] - least[at]))
+            wider[at], free = wider[at] - spare, free + spare
+    return wider if free >= 0 else before
 
 
 def _fit(table: Table, natural: list[int], width: int) -> list[int]:

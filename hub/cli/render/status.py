@@ -12,9 +12,11 @@ from hub.cli.render.cache import brief
 from hub.cli.render.calls import totals
 from hub.cli.render.costs import host_name, warning_of
 from hub.cli.render.sign_ins import sign_in_notes
-from hub.cli.render.words import about, count_of, duration, group, hint_at_variable, join_names, size, times
+from hub.cli.render.words import about, count_of, duration, group, join_names, size, times
 from hub.control.answers import BufferStatus, ConfigStatus, HostRow, ProjectRow, ReplicaStatus, Status, UpstreamRow
 from upstreams.journal.error_line import error_line
+from upstreams.journal.lacking_variable import hint_at_variable
+from upstreams.status_facts import Counts
 
 NOTABLE: Final = 0.05
 """The part of the memory for buffers below which it is not shown."""
@@ -232,7 +234,9 @@ def _trouble(upstream: UpstreamRow) -> list[Line]:
     elif state == "unauthorized" and upstream.account is not None and upstream.account.command:
         notes.append(f"sign in: {upstream.account.command}")
     elif state in ("failed", "unauthorized") or (state == "unresolved" and upstream.failures is not None):
-        notes.append(f"retried on the next call; `hubd restart {upstream.name}` retries now")
+        is_unknown = state == "failed" and not any(astuple(upstream.counts or Counts()))  # nobody can call what it has
+        when = "every 5 min, and when its settings change" if is_unknown else "on the next call"
+        notes.append(f"retried {when}; `hubd restart {upstream.name}` retries now")
     elif state == "idle":
         notes.append("started by the first call that needs it")
     return notes

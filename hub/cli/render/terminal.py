@@ -23,6 +23,8 @@ from hub.wire.printable import Printable
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from hub.cli.render.layout import Widths
+
 UNLIMITED: Final = sys.maxsize
 """The width where lines are not cut."""
 LEAST_COLUMNS: Final = 20
@@ -75,18 +77,19 @@ class Screen:
             columns = 0
         return max(LEAST_COLUMNS, columns) if columns else USUAL_COLUMNS
 
-    def show(self, *blocks: Block) -> None:
-        """Write blocks, each on lines of its own. Raises OSError: the stream cannot be written."""
+    def show(self, *blocks: Block, before: "Widths | None" = None) -> None:
+        """Write blocks, each on lines of its own. `before`: as for `lines_of`. Raises OSError: the stream cannot be
+        written."""
         if self._stream is not None and blocks:
-            self._stream.write(self.render(*blocks))
+            self._stream.write(self.render(*blocks, before=before))
             self._stream.flush()
 
-    def render(self, *blocks: Block) -> str:
+    def render(self, *blocks: Block, before: "Widths | None" = None) -> str:
         """The text that `show` writes."""
         from hub.cli.render.layout import lines_of
 
         with self._console.capture() as captured:
-            for line in lines_of(blocks, self.width):
+            for line in lines_of(blocks, self.width, before):
                 self._console.print(line, soft_wrap=True)
         return captured.get()
 

@@ -1,17 +1,14 @@
 """Durations, sizes, numbers and errors as people read them. Pure."""
 
-import re
 from collections.abc import Iterable, Sequence
 from math import floor, log10
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from hub.wire.printable import printable
 from upstreams.journal.error_line import sum_error_up
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
-PART: Final = "get only a part of the environment"
-"""Servers do, and what they lack may be in the rest."""
 
 
 def duration(seconds: float) -> str:
@@ -84,26 +81,3 @@ def times(number: int) -> str:
 def last_words(error: str) -> str:
     """An error as `last_error` of a status has it, on one line for a terminal."""
     return printable(sum_error_up(error))
-
-
-_LACKING: Final = re.compile(
-    r"\b(?:env(?:ironment)?|variable|KeyError|not (?:set|defined)|unset|undefined|missing|required|must|set|provide)\b",
-    re.I,
-)
-_VARIABLE: Final = re.compile(r"\b(?!ERR_)[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b")
-
-
-def lacking_variable(error: str) -> str:
-    """The variable that a server says it lacks in its last words; "": it names none."""
-    lines = filter(_LACKING.search, error.splitlines())
-    return next((found[0] for found in map(_VARIABLE.search, lines) if found), "")
-
-
-def hint_at_variable(error: str, name: str) -> str:
-    """The advice to the user of a server that exited at its start and names a variable, or nothing at all; "": none."""
-    _, ended, said = error.partition("before it could be used")
-    variable = lacking_variable(said)
-    if not ended or (said and not variable):
-        return ""
-    gives = f"`env` (`hubd add --env`) or `pass` below [upstreams.{name}] gives it, with `hubd edit`"
-    return f"servers {PART}: if {name} lacks {variable or 'a variable'}, {gives}"

@@ -19,6 +19,7 @@ from hub.routing.tool_usage import RecentUse
 from hub.rules.fingerprints import key_of
 from hub.telemetry.describe_calls import count_failures, percentiles
 from hub.wire.mcp import PROMPTS_GET, TOOLS_CALL, Kind
+from upstreams.journal.lacking_variable import hint_at_variable
 
 MAX_ENTRIES: Final = 2_000
 """Entries of a list that are told."""
@@ -33,8 +34,8 @@ class Details:
         self._parts = parts
 
     async def server(self, name: str) -> dict[str, object]:
-        """A server: its status, what it offers and how that is used, what differs from what was approved, its settings.
-        Raises UpstreamUnavailable: there is none of this name."""
+        """A server: its status, what may mend it, what it offers and how that is used, what differs from what was
+        approved, its settings. Raises UpstreamUnavailable: there is none of this name."""
         hub, status = self._parts.hub, await self._parts.api.status()
         row = next((row for row in status.upstreams if row.name == name), None)
         if row is None:
@@ -45,7 +46,9 @@ class Details:
         gathered = await self._gather()
         settings = next((each.settings for each in upstreams(gathered, defaults=False) if each.name == name), ())
         lists = {} if part is None else {kind.value: [*self._entries(kind, part, pins)] for kind in Kind}
-        return {"status": row, "lists": lists, "pins": pins, "settings": [*map(_describe_setting, settings)]}
+        hint = hint_at_variable(row.last_error or "", name)
+        shown = [*map(_describe_setting, settings)]
+        return {"status": row, "hint": hint, "lists": lists, "pins": pins, "settings": shown}
 
     def _entries(self, kind: Kind, part: UpstreamEntries, pins: PinnedServer) -> Iterator[dict[str, object]]:
         """The entries of one list, as their server wrote them, with what is known of each."""

@@ -169,7 +169,7 @@ def test_a_server_that_cannot_start_shows_as_a_crash_loop_then_as_failed(tmp_pat
         assert row["last_exit"]["how"] == "exited with status 1"
         assert row["last_exit"]["said"] == ["no module"]
         shown = hubd(hub, "status").stdout
-        assert "retried on the next call; `hubd restart broken` retries now" in shown
+        assert "retried every 5 min, and when its settings change; `hubd restart broken` retries now" in shown
         assert "| no module" in shown
         assert hubd(hub, "call", "good__echo").returncode == 0
 

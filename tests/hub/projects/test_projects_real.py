@@ -71,7 +71,9 @@ HOST = "import subprocess, sys; sys.exit(subprocess.call(sys.argv[1:]))"
 def connected(hub, directory, *options):
     directory.mkdir(parents=True, exist_ok=True)
     log = directory.parent / f"{directory.name}.log"
-    with running([sys.executable, "-c", HOST, HUBD, "connect", *options], log, env=hub.env, cwd=directory) as process:
+    from_a_shell = ["sh", "-c", '"$@"; exit', "sh"]  # else the host and this process are one program
+    argv = [*from_a_shell, sys.executable, "-c", HOST, HUBD, "connect", *options]
+    with running(argv, log, env=hub.env, cwd=directory) as process:
         yield Shim(process)
 
 

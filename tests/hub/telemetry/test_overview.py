@@ -7,7 +7,7 @@ from hub.catalog.time_slices import finish
 from hub.control.answers import HostRow, LimitStatus, Status, UpstreamRow
 from hub.link.call_interface import Identity
 from hub.telemetry.describe_calls import sum_calls
-from hub.telemetry.operation_record import Ended
+from hub.telemetry.operation_record import NO_FAULTS, Ended
 from hub.telemetry.overview import Counted, make_overview, row_of_server
 from hub.telemetry.recorder import Recorder
 from hub.telemetry.tally import Seconds, Tally
@@ -31,7 +31,7 @@ def counted(*calls, now=NOW):
         use.charged += 1
         tally.seconds.move(second)
         tally.seconds.calls[second % 300] += 1
-        tally.seconds.failed[second % 300] += bool(outcome)
+        tally.seconds.failed[second % 300] += outcome not in NO_FAULTS
         recorder.ring.append(Ended(number, now - ago, took, key, f"{upstream}__go", ANN, outcome, "", 1, 4, "unix"))
     found = Counted(recorder, CONFIGS, now)
     finish(found.gather())
@@ -77,12 +77,19 @@ def test_how_well_a_server_is_and_why(facts, health, why):
 
 def test_slow_servers_and_those_that_fail_are_no_good():
     seen = row(counted(*[("files", "", 0.3, 1)] * 5))
-    assert (seen.slow, seen.health, seen.why) == (True, "warning", "slow: its p95 is beyond the limit")
+    why = "slow: one call in twenty takes 300 ms or more; usual is below 100 ms"
+    assert (seen.slow, seen.health, seen.why) == (True, "warning", why)
+    web = UpstreamRow(name="files", state="connected", transport="http")
+    why = "slow: one call in twenty takes 2.3 s or more; usual is below 2 s"
+    assert row_of_server(web, counted(*[("files", "", 2.345, 1)] * 5)).why == why
     remote = UpstreamRow(name="files", state="connected", transport="http")
     assert row_of_server(remote, counted(*[("files", "", 0.3, 1)] * 5)).health == "good"
     few = [("files", "tool_error", 0.01, 1)] * 2
     assert row(counted(*few)).health == "good", "two say little"
-    assert row(counted(*few, *[("files", "", 0.01, 1)] * 8)).why == "many of its calls fail"
+    assert row(counted(*few, *[("files", "", 0.01, 1)] * 8)).why == "20 % of its calls fail"
+    waiting = [("files", "approval_required", 0.01, 1)] * 8
+    seen = row(counted(*waiting, *[("files", "", 0.01, 1)] * 2))
+    assert (seen.failed, seen.failed_ratio, seen.last_error, seen.health) == (0, 0.0, None, "good")
     assert row(counted(), state="unauthorized").word == "sign-in needed"
     assert row(counted(), state="connecting", installing=True).word == "installing"
 

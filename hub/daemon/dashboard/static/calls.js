@@ -3,12 +3,11 @@
 import { h } from './dom.js';
 import { request } from './api.js';
 import { model, redraw } from './model.js';
-import { button, facts, filter, has, link, section, state, table } from './parts.js';
+import { facts, filter, has, link, section, state, table, wanted } from './parts.js';
 import { logLines } from './log.js';
 import { about, clock, count, counted, duration, money, outcome, size, took, when } from './words.js';
 
 const SHOWN = 200;
-let wanted = '';
 let paused = null; // the calls that were there when it was paused
 
 export const calls = {
@@ -16,16 +15,16 @@ export const calls = {
   view: () => callsOf(null),
 };
 
-// The calls of one server, or of all.
-export function callsOf(server) {
+// The calls of one server, or of all; `words`: those that a link asks for.
+export function callsOf(server, words) {
   const all = (paused ?? model.calls).filter((call) => server === null || call.upstream === server);
-  const found = all.filter(isWanted);
+  const found = all.filter(isLike(wanted(words)));
   const pause = () => {
     paused = paused ? null : model.calls;
     redraw();
   };
   return [
-    h('div.tools', {}, filter('Filter', wanted, (value) => { wanted = value; }),
+    h('div.tools', {}, filter(words),
       h('button', { type: 'button', click: pause, 'aria-pressed': String(paused !== null) }, paused ? 'Go on' : 'Pause'),
       h('p.hint', {}, 'Words of a host, a call, a result or a ref; ', h('code', {}, 'failed'), '; ', h('code', {}, '>1s'), ' for slow ones.')),
     !paused && model.more > 0 && h('p.more', {}, `+${counted(model.more, 'more call')} in this second, only counted here`),
@@ -34,14 +33,11 @@ export function callsOf(server) {
   ];
 }
 
-function isWanted(call) {
-  const text = `${call.ref} ${call.host} ${call.name} ${call.method} ${outcome(call).text}`;
-  return wanted.trim().toLowerCase().split(/\s+/).every((word) => {
-    const slower = /^>(\d+(?:\.\d+)?)(ms|s)$/.exec(word);
-    if (slower) return call.took_s > slower[1] * (slower[2] === 's' ? 1 : 0.001);
-    return word === 'failed' ? outcome(call).isFailure : has(text, word);
-  });
-}
+const isLike = (words) => (call) => words.trim().toLowerCase().split(/\s+/).every((word) => {
+  const slower = /^>(\d+(?:\.\d+)?)(ms|s)$/.exec(word);
+  if (slower) return call.took_s > slower[1] * (slower[2] === 's' ? 1 : 0.001);
+  return word === 'failed' ? outcome(call).isFailure : has(`${call.ref} ${call.host} ${call.name} ${call.method} ${outcome(call).text}`, word);
+});
 
 function callTable(rows, empty) {
   const hasCost = rows.some((call) => call.cost > 0);
@@ -79,7 +75,7 @@ export const call = {
         ['Principal', one.principal], ['Cost', one.cost > 0 && money(one.cost)])
         : facts(['Result', state('busy', 'running')], ['For', took(running.for_s)], ['Method', running.method]),
       section('Arguments', one?.arguments ? h('pre', {}, one.arguments)
-        : h('p.empty', {}, 'Arguments are not recorded. To record them for this server: ', h('code', {}, 'record = ["arguments"]'), ' in ', h('code', {}, `[upstreams.${server}]`), '.')),
+        : h('p.empty', {}, 'Arguments are not recorded. To record them and results, which say why a tool failed: ', h('code', {}, 'record = ["arguments", "result"]'), ' in ', h('code', {}, `[upstreams.${server}]`), '.')),
       one?.result && section('Result', h('pre', {}, one.result)),
       section('Log', log?.length ? logLines(log) : h('p.empty', {}, `Nothing was logged about ${ref}.`)),
     ];

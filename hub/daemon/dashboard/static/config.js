@@ -4,10 +4,8 @@ import { act } from './actions.js';
 import { request } from './api.js';
 import { h } from './dom.js';
 import { model } from './model.js';
-import { button, facts, filter, has, section, state, table, tile } from './parts.js';
-import { count, counted, duration, percent, size } from './words.js';
-
-let wanted = '';
+import { button, facts, filter, has, section, state, table, tile, wanted } from './parts.js';
+import { count, counted, duration, percent, size, when } from './words.js';
 
 export const cache = {
   title: () => 'Cache',
@@ -53,13 +51,13 @@ export const config = {
     const { status } = data;
     const reload = () => act('reload', {}, 'Read the configuration again?', 'It is read by itself when a file changes, too.', 'Reload');
     return [
-      h('div.lead', {}, status.problem ? state('bad', 'The configuration before stays in effect until this is right.') : state('good', `In effect since ${new Date(status.loaded_at).toLocaleString()}`),
+      h('div.lead', {}, status.problem ? state('bad', 'The configuration before stays in effect until this is right.') : state('good', `In effect since ${when(new Date(status.loaded_at) / 1000)}`),
         h('p.buttons', {}, button('Reload', reload))),
       status.problem && h('pre.panel', {}, status.problems?.length ? status.problems.join('\n') : status.problem),
       status.pending?.length > 0 && h('p', {}, state('warning', `Takes effect at the next start: ${status.pending.join(', ')}`)),
       status.warnings?.map((text) => h('p', {}, state('warning', text))),
       facts(['Files', status.files?.map((file) => h('div.code', {}, file))], ['Address', h('span.code', {}, model.overview.url)]),
-      h('div.tools', {}, filter('Filter', wanted, (value) => { wanted = value; })),
+      h('div.tools', {}, filter()),
       section('Settings', settingTable('config', data.settings)),
       data.servers.map((each) => section(each.name, settingTable(`config ${each.name}`, each.settings))),
     ];
@@ -71,5 +69,5 @@ const shown = (value) => typeof value === 'string' ? value : JSON.stringify(valu
 export const settingTable = (id, settings) => table(id, 'Settings', [
   { head: 'Key', cell: (each) => h('span.code', {}, each.key) },
   { head: 'Value', cell: (each) => h('span.code', {}, shown(each.value)) },
-  { head: 'From', cell: (each) => each.file ? h('span.code', {}, each.file, each.line ? `:${each.line}` : '') : each.layer },
-], settings.filter((each) => has(`${each.key} ${shown(each.value)}`, wanted)), { key: (each) => each.key, empty: 'Nothing is set here.' });
+  { head: 'From', cell: (each) => each.file ? h('span.code', {}, each.file, each.line ? h('span.number', {}, `:${each.line}`) : '') : each.layer },
+], settings.filter((each) => has(`${each.key} ${shown(each.value)}`, wanted())), { key: (each) => each.key, empty: 'Nothing is set here.' });

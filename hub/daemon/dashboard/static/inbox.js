@@ -25,7 +25,7 @@ export const inbox = {
     const { items, questions } = model.overview.inbox;
     return [
       items.length ? h('ul.items', {}, items.map((item) => h('li', { key: `${item.kind} ${item.id}` }, h('a.item', { href: to('inbox', item.kind, item.id) },
-        h('span.kind', {}, KINDS[item.kind] ?? item.kind), h('span.words', {}, item.text), h('span.numbers', {}, ages(item))))))
+        h('span.kind', {}, KINDS[item.kind] ?? item.kind), h('span.words', {}, item.text), h('span.numbers', {}, ages(item)), h('span.decide', {}, 'Decide')))))
         : h('p.well', {}, state('good', 'Nothing waits for you.')),
       questions > 0 && h('p.hint', {}, `${counted(questions, 'question')} of servers ${questions === 1 ? 'waits' : 'wait'} at the hosts that they are for.`),
     ];

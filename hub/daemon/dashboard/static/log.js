@@ -2,13 +2,11 @@
 
 import { h } from './dom.js';
 import { model, redraw } from './model.js';
-import { filter, has, link } from './parts.js';
+import { filter, has, link, wanted } from './parts.js';
 import { count, when } from './words.js';
 
 const SHOWN = 400;
-const LOUD = new Set(['error', 'critical', 'alert', 'emergency', 'exit']);
-const NOTED = new Set(['warning', 'state', 'notice']);
-let wanted = '';
+const LOOKS = { error: '.loud', critical: '.loud', alert: '.loud', emergency: '.loud', warning: '.noted', exit: '.noted' }; // by the word
 let paused = null;
 
 export const log = {
@@ -20,13 +18,13 @@ export const log = {
 // The records of whoever is followed, the newest first: new ones move nothing that is being read below.
 export function logOf() {
   const { records, lost } = model.log;
-  const found = (paused ?? records).filter((each) => has(`${each.name} ${wordOf(each)} ${each.ref ?? ''} ${each.text}`, wanted));
+  const found = (paused ?? records).filter((each) => has(`${each.name} ${wordOf(each)} ${each.ref ?? ''} ${each.text}`, wanted()));
   const pause = () => {
     paused = paused ? null : records;
     redraw();
   };
   return [
-    h('div.tools', {}, filter('Filter', wanted, (value) => { wanted = value; }),
+    h('div.tools', {}, filter(),
       h('button', { type: 'button', click: pause, 'aria-pressed': String(paused !== null) }, paused ? 'Go on' : 'Pause')),
     lost > 0 && h('p.more', {}, `${count(lost)} lines came faster than this page reads; \`hubd logs\` has them`),
     found.length ? logLines(found.slice(-SHOWN).toReversed()) : h('p.empty', {}, records.length ? 'No line is like that.' : 'Nothing was written yet.'),
@@ -41,7 +39,6 @@ const wordOf = (record) => record.level || record.kind;
 
 export const logLines = (records) => h('ol.log', {}, records.map((record) => {
   const word = wordOf(record);
-  const look = LOUD.has(word) || LOUD.has(record.kind) ? '.loud' : NOTED.has(word) || NOTED.has(record.kind) ? '.noted' : '';
-  return h(`li${look}`, {}, h('span.at', {}, when(record.at)), h('span.name', {}, record.name), h('span.kind', {}, word),
+  return h(`li${LOOKS[word] ?? ''}`, {}, h('span.at', {}, when(record.at)), h('span.name', {}, record.name), h('span.kind', {}, word),
     h('span.text', {}, record.text, record.ref && [' ', link(record.ref, 'call', record.ref)]));
 }));

@@ -27,7 +27,7 @@ function needs() {
   const found = [];
   if (reload.problem) found.push(['bad', 'Configuration', reload.problem.split('\n')[0], link('Show', 'config')]);
   for (const row of servers) {
-    if (isUnwell(row)) found.push([row.health, row.name, trouble(row, limits), link(...(row.state === 'connected' ? ['Calls', 'server', row.name, 'calls'] : ['Log', 'server', row.name, 'log']))]);
+    if (isUnwell(row)) found.push([row.health, row.name, row.state === 'connected' ? row.why : [row.word, row.why].filter(Boolean).join(': '), whereOf(row, limits)]);
   }
   if (waiting) found.push(['warning', 'Inbox', `${counted(waiting, 'decision')} ${waiting === 1 ? 'waits' : 'wait'} for you`, link('Decide', 'inbox')]);
   for (const text of warnings ?? []) found.push(['warning', 'Hub', text, null]);
@@ -39,11 +39,12 @@ function needs() {
 
 const isUnwell = (row) => row.health === 'bad' || row.health === 'warning';
 
-function trouble(row, limits) {
-  if (row.state !== 'connected') return row.why ? `${row.word}: ${row.why}` : row.word;
-  const usual = row.transport === 'http' ? limits.p95_remote_s : limits.p95_local_s;
-  if (row.slow) return `slow: one call in twenty takes ${took(row.p95_s)} or more; usual is below ${took(usual)}`;
-  return row.failed_ratio > limits.failed_ratio ? `${percent(row.failed_ratio)} of its calls fail` : row.why ?? row.word;
+// What shows more of it: its log, or its calls, of which those that are meant.
+function whereOf(row, limits) {
+  if (row.state !== 'connected') return link('Log', 'server', row.name, 'log');
+  const slow = `>${1000 * (row.transport === 'stdio' ? limits.p95_local_s : limits.p95_remote_s)}ms`;
+  const words = row.slow ? [slow] : row.failed_ratio > limits.failed_ratio ? ['failed'] : [];
+  return link('Calls', 'server', row.name, 'calls', ...words);
 }
 
 function numbers(totals) {

@@ -89,12 +89,14 @@ export const link = (text, ...path) => h('a', { href: to(...path) }, text);
 
 export const to = (...path) => `#/${path.map(encodeURIComponent).join('/')}`;
 
+const filters = new Map(); // what was typed, by page
+
+// What this page is narrowed to; `given`: before anything was typed.
+export const wanted = (given = '') => filters.get(location.hash) ?? given;
+
 // A field that narrows what is shown below; `/` goes to it.
-export function filter(label, value, take) {
-  return h('label.filter', {}, h('span', {}, label), h('input', {
-    type: 'search', id: 'filter', value, spellcheck: 'false', autocomplete: 'off', input: (event) => { take(event.target.value); redraw(); },
-  }));
-}
+export const filter = (given) => h('label.filter', {}, h('span', {}, 'Filter'), h('input', { type: 'search', id: 'filter', value: wanted(given),
+  spellcheck: 'false', autocomplete: 'off', input: (event) => { filters.set(location.hash, event.target.value); redraw(); } }));
 
 // All words of `wanted` are in `text`.
 export const has = (text, wanted) => wanted.toLowerCase().split(/\s+/).every((word) => text.toLowerCase().includes(word));

@@ -9,11 +9,10 @@ import { h } from './dom.js';
 import { logOf } from './log.js';
 import { model } from './model.js';
 import { failures, slow } from './overview.js';
-import { button, facts, filter, has, link, sentence, sparkOfCalls, state, table, tile, to } from './parts.js';
+import { button, facts, filter, has, link, sentence, sparkOfCalls, state, table, tile, to, wanted } from './parts.js';
 import { about, count, counted, duration, money, percent, size, took } from './words.js';
 
 const UNUSED_DAYS = 30;
-let wanted = '';
 
 export const server = {
   title: ([name]) => name,
@@ -24,13 +23,13 @@ export const server = {
   },
   every: 15_000,
   follows: ([name, tab]) => tab === 'log' ? name : '',
-  view([name, tab = 'tools'], data) {
+  view([name, tab = 'tools', words], data) {
     const row = model.overview.servers.find((each) => each.name === name);
     if (!row) return h('p.empty', {}, 'This server is gone.');
     return [
-      h('div.lead', {}, state(row.health, row.word), row.why && !data.status.pins.includes(row.why) && h('span.why', {}, sentence(row.why)), buttons(row)),
-      trouble(row, data.status), numbers(row, data.status), tabs(name, tab, data),
-      h('div', { key: tab }, TABS[tab]?.[1](data, row) ?? h('p.empty', {}, 'There is no such page.')),
+      h('div.lead', {}, state(row.health, row.word), row.why && !data.status.pins.includes(row.why) && !hasTrouble(row, data.status) && h('span.why', {}, sentence(row.why)), buttons(row)),
+      hasTrouble(row, data.status) && trouble(data.status, data.hint), numbers(row, data.status), tabs(name, tab, data),
+      h('div', { key: tab }, TABS[tab]?.[1](data, row, words) ?? h('p.empty', {}, 'There is no such page.')),
     ];
   },
 };
@@ -51,14 +50,15 @@ function buttons({ name, state: is }) {
       : button('Disable', run('disable', 'Disable', 'This edits the configuration file. Hosts lose its tools at once.')));
 }
 
-// The reason why it is not well, in the words of the server itself.
-function trouble(row, status) {
-  if (!status?.last_error || (status.state === 'connected' && row.health === 'good')) return null;
+const hasTrouble = (row, status) => status?.last_error && (status.state !== 'connected' || row.health !== 'good');
+
+// The reason why it is not well, in the words of the server itself, and what may mend it.
+function trouble(status, hint) {
   const [first, ...said] = status.last_error.split('\n');
   const next = status.next_attempt_s === null || status.next_attempt_s === undefined ? ''
     : ` The next attempt is in ${duration(status.next_attempt_s)}.`;
   const ago = status.last_error_ago_s === null || status.last_error_ago_s === undefined ? '' : ` (${duration(status.last_error_ago_s)} ago)`;
-  return h('section.panel', { 'aria-label': 'Last error' }, h('p', {}, `${first}${ago}.${next}`), said.length > 0 && h('pre', {}, said.join('\n')));
+  return h('section.panel', { 'aria-label': 'Last error' }, h('p', {}, `${first}${ago}.${next}`), said.length > 0 && h('pre', {}, said.join('\n')), hint && h('p', {}, sentence(hint)));
 }
 
 function numbers(row, status) {
@@ -76,7 +76,7 @@ function numbers(row, status) {
 
 const TABS = {
   tools: ['Tools', (data) => toolList(data)],
-  calls: ['Calls', (data, row) => callsOf(row.name)],
+  calls: ['Calls', (data, row, words) => callsOf(row.name, words)],
   log: ['Log', () => logOf()],
   prompts: ['Prompts', ({ prompts }) => promptTable(prompts)],
   resources: ['Resources', (data) => resourceTables(data)],
@@ -91,9 +91,9 @@ function tabs(name, tab, data) {
 
 function toolList({ tools, pins }) {
   const gone = pins.changes.filter((each) => each.change === 'gone').map((each) => each.item);
-  const found = tools.filter((tool) => has(`${tool.name} ${tool.label} ${tool.description} ${tool.change} ${isUnused(tool) ? 'unused' : ''}`, wanted));
+  const found = tools.filter((tool) => has(`${tool.name} ${tool.label} ${tool.description} ${tool.change} ${isUnused(tool) ? 'unused' : ''}`, wanted()));
   return [
-    h('div.tools', {}, filter('Filter', wanted, (value) => { wanted = value; }), h('p.hint', {}, 'Words; ', h('code', {}, 'unused'), ', ', h('code', {}, 'changed'), '.')),
+    h('div.tools', {}, filter(), h('p.hint', {}, 'Words; ', h('code', {}, 'unused'), ', ', h('code', {}, 'changed'), '.')),
     found.length ? h('ul.items', {}, found.map((tool) => h('li', { key: tool.name }, h('details', {}, summary(tool), details(tool, pins)))))
       : h('p.empty', {}, tools.length ? 'No tool is like that.' : 'It offers no tools, or was never connected.'),
     gone.length > 0 && h('p.hint', {}, `Approved, and not listed any more: ${gone.join(', ')}`),

@@ -51,9 +51,9 @@ export function size(bytes) {
   return `${number < 9.95 ? number.toFixed(1).replace('.0', '') : Math.round(number)} ${unit}`;
 }
 
-// A sum in the user's own currency, with as many digits as tell it from nothing.
+// A sum in the user's own currency, with as many digits as tell it from nothing; none where nothing has a price.
 export function money(sum) {
-  return lacks(sum) ? NONE : sum && sum < 0.1 ? String(Number(sum.toPrecision(2))) : sum.toFixed(2);
+  return !sum ? NONE : sum < 0.1 ? String(Number(sum.toPrecision(2))) : sum.toFixed(2);
 }
 
 const two = (number) => String(number).padStart(2, '0');
@@ -78,4 +78,4 @@ export function outcome(call) {
   return { text: call.executed === 'unknown' ? `${text}?` : text, isFailure: isFailure(call.outcome) };
 }
 
-export const isFailure = (word) => Boolean(word) && word !== 'asked' && word !== 'cancelled';
+export const isFailure = (word) => Boolean(word) && !['asked', 'cancelled', 'approval_required'].includes(word);

@@ -1,14 +1,18 @@
 """`hubd calls` of a real hub, and the line of `hubd status`."""
 
+import io
 import json
 import re
 
 import pytest
+from msgspec import structs
 
-from hub.cli.render.calls import call_table, totals
+from hub.cli.render.calls import call_table, cost_blocks, one_call, totals
 from hub.cli.render.status import status
+from hub.cli.render.terminal import UNLIMITED, Screen
 from hub.control.answers import Status, UpstreamRow
 from hub.control.call_messages import CallRow, CallTotals
+from hub.control.overview_messages import CostRow
 from tests.support.attached import hubd, said, upstream
 from tests.support.processes import HUBD, running, running_hub
 from tests.support.terminal import drawn, widest
@@ -35,14 +39,20 @@ def test_calls_are_listed_followed_and_shown(tmp_path):
         assert (echo["name"], echo["outcome"], echo["failed"], echo["cost"]) == ("talker__echo", "", False, 0.25)
         assert (die["outcome"], die["executed"], die["upstream"]) == ("upstream_lost", "unknown", "talker")
         assert objects(hub, "-n", "1") == objects(hub, "--failed") == objects(hub, "die") == [die]
-        assert objects(hub, "--host", "nobody") == objects(hub, "--slower", "1d") == []
+        assert objects(hub, "--slower", "1d") == []
         assert objects(hub, "--since", "1d", "talker") == [echo, die]
         heads, first, second, note = said(hub, "calls").splitlines()
         assert heads.split() == ["TIME", "REF", "HOST", "CALL", "TOOK", "RESULT", "OUT", "COST"]
         assert first.split()[1] == echo["ref"]
         assert second.split()[1] == die["ref"]
         assert note == "? = nobody knows whether it was carried out"
-        assert "no call that is asked for" in hubd(hub, "calls", "other").stderr
+        assert 'no server or tool talker__ech, and no call of such a one is kept; did you mean "talker__echo"?' in said(
+            hub, "calls", "talker__ech", code=1
+        )
+        assert "servers are: talker" in json.loads(hubd(hub, "calls", "nosuch", "--json").stdout)["error"]["message"]
+        assert "no host nobody is attached" in said(hub, "calls", "--host", "nobody", code=1)
+        kept = "no call that is asked for among the last 1000"
+        assert kept in hubd(hub, "calls", "talker", "--slower", "1d").stderr
         one = said(hub, "calls", die["ref"].upper())
         assert "talker__die" in one
         assert "upstream_lost?; nobody knows" in one
@@ -54,7 +64,8 @@ def test_calls_are_listed_followed_and_shown(tmp_path):
         assert json.loads(said(hub, "calls", echo["ref"], "--json"))["call"] == echo
         assert said(hub, "calls", "0" * 8, code=1).startswith("hubd: there is no call 00000000: the hub keeps the last")
         assert "expected a duration" in said(hub, "calls", "--slower", "much", code=2)
-        heads, talker, together = said(hub, "calls", "--costs").splitlines()
+        heads, talker, together, prices = said(hub, "calls", "--costs").splitlines()
+        assert prices == "all calls since the hub started, at the prices of now"
         assert heads.split() == ["HOST", "SERVER", "CALLS", "TOKENS", "OF", "RESULTS", "COST"]
         assert talker.split()[1:3] == ["talker", "2"]
         assert (together.split()[0], together.split()[-1]) == ("together", "0.5")
@@ -106,8 +117,9 @@ def test_arguments_are_shown_where_they_are_recorded(tmp_path):
         assert hubd(hub, "call", "talker__echo", "key=hunter2").returncode == 0
         done = hubd(hub, "calls", "--args")
         assert "hunter2" not in done.stdout
-        assert 'To record them for one server: record = ["arguments"] in [upstreams.NAME]' in done.stderr.replace(
-            "\n", " "
+        assert (
+            'To record them for one server: record = ["arguments", "result"] in [upstreams.NAME]'
+            in done.stderr.replace("\n", " ")
         )
         hub.config.write_text(
             f'{config}record = ["arguments", "result"]\n[upstreams.talker.env]\nKEY = "s3cret-value"\n'
@@ -125,3 +137,44 @@ def test_arguments_are_shown_where_they_are_recorded(tmp_path):
         hub.config.write_text(f"{config}[calls]\nkeep = 0\n")
         assert hubd(hub, "reload").returncode == 0
         assert "the hub keeps no calls" in hubd(hub, "calls").stderr
+
+
+@pytest.mark.covers("SEE-1")
+@pytest.mark.parametrize("width", [80, UNLIMITED])
+def test_calls_that_come_later_stand_below_the_first_ones(width):
+    def line(before, *, shows_heads=False, **facts):
+        calls = [CallRow(ref="c7f3a9b2", at=1e9, took_s=0.003, **facts)]
+        screen = Screen(io.StringIO(), width=width)
+        return screen.render(call_table(calls, shows_heads=shows_heads, is_padded=True), before=before)
+
+    before = {}
+    long = "t" * 40
+    heads, first = line(before, shows_heads=True, host="claude-desktop", name="a", size=5).splitlines()
+    assert ("OUT" in heads) == (width > 80)  # the day takes its room
+    for facts in ({"host": "cursor", "name": "b"}, {"host": "c", "name": "d", "outcome": "tool_error", "size": 12_345}):
+        later = line(before, **facts)
+        assert later.index("  3 ms") == first.index("  3 ms")
+        assert later.index(f"  {facts['host']} ") == first.index("  claude-des")
+    assert (long in line(before, host="c", name=long)) == (width > 80)
+
+
+@pytest.mark.covers("SEE-1")
+def test_costs_are_summed_by_host_and_by_server_with_their_points_below_each_other():
+    costs = [
+        CostRow(host="a", server="x", calls=1, tokens=10, cost=1.41),
+        CostRow(host="a", server="y", calls=2, tokens=10, cost=0.0815),
+        CostRow(host="b", server="x", calls=3, tokens=10, cost=0.0),
+    ]
+    lines = drawn(*cost_blocks(costs)).splitlines()
+    sums = {tuple(line.split()[:3]) for line in lines}
+    assert {("a", "all", "3"), ("b", "all", "3"), ("all", "x", "4"), ("all", "y", "2")} <= sums
+    assert len({line.rindex(".") for line in lines if "." in line}) == 1
+    assert "all" not in drawn(*cost_blocks(costs[:1])).partition("all calls since")[0]
+
+
+@pytest.mark.covers("SEE-1")
+def test_a_tool_that_failed_is_said_to_say_why_in_its_result():
+    failed = CallRow(ref="c7f3a9b2", outcome="tool_error", failed=True, upstream="db")
+    wanted = 'record = ["arguments", "result"] in [upstreams.db]'
+    assert wanted in drawn(*one_call(failed))
+    assert wanted not in drawn(*one_call(structs.replace(failed, result="no such table")))

@@ -118,7 +118,11 @@ def test_a_server_that_is_being_installed_says_so_and_for_how_long():
 
 def test_who_waits_for_a_call_says_so():
     assert notes(state="idle") == ["started by the first call that needs it"]
-    assert notes(state="failed", last_error="no") == ["no", "retried on the next call; `hubd restart time` retries now"]
+    now = "`hubd restart time` retries now"
+    unknown = f"retried every 5 min, and when its settings change; {now}"
+    assert notes(state="failed", last_error="no") == ["no", unknown]
+    counts = {"tools": 1, "prompts": 0, "resources": 0, "templates": 0}
+    assert notes(state="failed", last_error="no", counts=counts) == ["no", f"retried on the next call; {now}"]
 
 
 @pytest.mark.covers("F-P-28")
@@ -251,7 +255,7 @@ def test_status():
         "          -\n"
         "    exit 1:\\x1b[31m no\n"
         "    | last words on stderr\n"
-        "    retried on the next call; `hubd restart broken` retries now\n"
+        "    retried every 5 min, and when its settings change; `hubd restart broken` retries now\n"
         "    degraded: too many tools\n"
         "    restarted 5 times\n"
         "files   connected  3 h  stdio      2025-11-25         3  interactive     14  ~1 100        0          3"

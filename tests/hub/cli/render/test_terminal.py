@@ -9,6 +9,7 @@ import pytest
 from rich.cells import cell_len
 
 from hub.cli.render.blocks import Table, paint
+from hub.cli.render.layout import lines_of
 from hub.cli.render.terminal import UNLIMITED, Screen
 from hub.wire.printable import Printable
 from tests.support.terminal import Terminal, drawn, shown, widest
@@ -214,6 +215,44 @@ def test_live_lines_give_way_to_what_came_of_them(columns):
     assert out.index("\x1b[2K") > out.index("starting")  # erased
     assert shown(out).rstrip().endswith("one: done")
     assert widest(out.replace("\x1b[2K", "\n")) <= columns
+
+
+LONG = """
+import os, sys
+from hub.cli.render.blocks import Table
+from hub.cli.render.terminal import Screen
+screen = Screen.of(sys.stdout, os.environ)
+with screen.live_lines() as redraw:
+    redraw([Table(("NAME", "AGE"), [(f"row {number}", "1 s") for number in range(40)]), "behind"])
+    sys.stdin.readline()
+"""
+
+
+def test_more_lines_than_the_terminal_has_are_cut_at_its_foot():
+    with Terminal([sys.executable, "-c", LONG], {}, columns=80, rows=24) as terminal:
+        terminal.see("20 more lines")
+        assert "row 0 " in terminal.text
+        assert "row 20" in terminal.text
+        assert "row 21" not in terminal.text
+        assert " " * 80 not in terminal.output
+        terminal.type("\n")
+        assert terminal.end()[0] == 0
+
+
+def test_a_table_keeps_its_columns_from_one_drawing_to_the_next():
+    def columns(*ages, width, before):
+        rows = [("server", "connected", age) for age in ages]
+        table = Table(("SERVER", "STATE", "AGE"), rows, shorten=(0,), drop=(2,), least=6)
+        return [line.plain for line in lines_of([table], width, before)]
+
+    before = {}
+    assert columns("1 min", width=24, before=before) == ["SERVER  STATE      AGE", "server  connected  1 min"]
+    assert columns("10 min", width=24, before=before)[1] == "serv…  connected  10 min"
+    assert columns("9 s", width=24, before=before) == ["SERV…  STATE      AGE", "serv…  connected  9 s"]
+    gone = {}
+    assert columns("10 min", width=24, before=gone) == ["SERVER  STATE", "server  connected"]
+    assert columns("9 s", width=24, before=gone) == ["SERVER  STATE", "server  connected"]
+    assert columns("9 s", width=30, before=gone)[0] == "SERVER  STATE      AGE"
 
 
 def test_a_dumb_terminal_gets_the_end_only():

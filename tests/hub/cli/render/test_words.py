@@ -2,8 +2,9 @@
 
 import pytest
 
-from hub.cli.render.words import lacking_variable, last_words
+from hub.cli.render.words import last_words
 from upstreams.journal.error_line import telling_line
+from upstreams.journal.lacking_variable import lacking_variable
 
 NPM = """npm error code E404
 npm error 404 Not Found - GET https://registry.npmjs.org/nowhere
