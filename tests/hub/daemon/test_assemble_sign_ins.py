@@ -8,7 +8,7 @@ import trio
 from config.secrets.keyring import KeyringRefused, NoKeyring
 from config.security_settings import OAuthConfig
 from config.setting_declarations import Secret
-from config.settings import HubConfig
+from config.settings import HubConfig, UpstreamConfig
 from hub.daemon.assemble_sign_ins import SignInParts, oauth_seal
 from hub.link.sealing import Keys
 from upstreams.oauth.store.key_seal import KeyLocked, NotSealedHere
@@ -91,7 +91,8 @@ def test_what_other_places_hold_cannot_be_used(tmp_path):
 
 def parts_at(tmp_path) -> SignInParts:
     parts = SignInParts(tmp_path, Keys(b"k" * 32), {}, trio.current_time)
-    supervisor = SimpleNamespace(upstreams={"notes": None})
+    notes = SimpleNamespace(config=UpstreamConfig(url="http://127.0.0.1:1/mcp"))
+    supervisor = SimpleNamespace(upstreams={"notes": notes})
     parts.serves(SimpleNamespace(follow_sign_ins=lambda parts: None, supervisor=supervisor, config=HubConfig()), None)
     return parts
 
