@@ -46,6 +46,10 @@ class Running:
         if not self.questions:
             self.put_off(min(trio.current_time() + self._idle_s, self._until))
 
+    def count_asked(self) -> None:
+        """One more form or visit was asked for."""
+        self.asked_count += 1
+
     def asked(self, question: trio.CancelScope) -> None:
         """The upstream waits for the answer to `question`."""
         if self.questions is None:

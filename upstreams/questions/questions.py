@@ -229,7 +229,7 @@ class Questions:
         self._quota.admit(self.name)
         self.events.admit(question, running.asked_count if running else 0)
         if running and question.method == mcp.ELICIT:
-            running.asked_count += 1
+            running.count_asked()
 
     # --- answering ----------------------------------------------------------------------------------------------------
 
