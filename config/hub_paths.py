@@ -107,7 +107,7 @@ install_records_path = partial(_in_state, "installed.json")
 originals_path = partial(_in_state, "originals.json")
 """The records of what `config.hosts.removed_originals` turned off or took out in files of hosts."""
 had_before_path = partial(_in_state, "had_before.json")
-"""The servers that hosts had before an import, with their own choices of tools (`config.hosts.host_file_records`)."""
+"""The servers that hosts had before an import, with their own choices of tools (`config.hosts.servers_hosts_had`)."""
 trust_path = partial(_in_state, "trust.json")
 """The project files that the user allowed."""
 secrets_path = partial(_in_state, SECRETS_FILE)

@@ -27,9 +27,9 @@ from hub.bridge.sealed_request_state import ASK, RequestStates
 from hub.bridge.tasks.task_bridge import Tasks
 from hub.bridge.url_elicitation import FindGuide
 from hub.calls.host_exchange import ProgressUpkeep
+from hub.catalog.endpoint_views import home_of
 from hub.catalog.upstream_entries import UpstreamEntries
 from hub.catalog.uri_claims import UriClaims
-from hub.catalog.view_names import home_of
 from hub.catalog.visible_names import rules_of
 from hub.decide_search_mode import SearchDecisions, load_modes
 from hub.downstream.host_conversations import Hosts
@@ -41,7 +41,7 @@ from hub.link.memory_budget import Budget
 from hub.link.sealing import Sealer
 from hub.linux.boot_clock import NO_BOOT_CLOCK, BootClock
 from hub.projects.find_project_of_host import TrustedProjects
-from hub.projects.projects import Projects
+from hub.projects.hosts_in_projects import Projects
 from hub.routing.list_updates import ListUpdates
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.log_levels import LogLevels

@@ -9,8 +9,8 @@ from typing import Final
 import trio
 
 from config.remembered_facts import Memory
+from hub.catalog.endpoint_views import EVERYTHING, View
 from hub.catalog.profiles.search_modes import HostLimits, SearchModes
-from hub.catalog.view_names import EVERYTHING, View
 from hub.downstream.host_conversations import Hosts
 from hub.host_views import HostViews
 from hub.link.call_interface import OWNER, Identity

@@ -12,9 +12,9 @@ import trio
 
 from config.profile_settings import Profile
 from hub.catalog.catalog import Catalog
+from hub.catalog.endpoint_views import View, profile_view
 from hub.catalog.profiles.profile_choice import ProfileChoice
 from hub.catalog.profiles.search_modes import SearchModes
-from hub.catalog.view_names import View, profile_view
 from hub.control.answers import ProfileRow
 from hub.downstream.host_conversations import Host, Hosts
 from hub.routing.change_listeners import ListenStream

@@ -11,7 +11,7 @@ from config.loading.checks.rules import is_ruled
 from config.loading.precedence import Origin
 from config.loading.split_accounts import split_accounts
 from config.settings import HubConfig, UpstreamConfig
-from hub.catalog.view_names import home_of
+from hub.catalog.endpoint_views import home_of
 from hub.catalog.visible_names import rule_of, rules_of
 from hub.routing.list_updates import ListUpdates
 from hub.routing.live_catalog import LiveCatalog

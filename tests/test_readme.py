@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 from msgspec import Raw, Struct
 
-from config.environment.variables_for_servers import PASSED
+from config.environment.pass_variables_by_patterns import PASSED
 from config.loading.assemble import Loaded, load_all
 from config.secrets.store import SecretStore
 from config.setting_declarations import declarations, tables
 from config.settings import CacheConfig, HubConfig, UpstreamConfig
+from hub.catalog.endpoint_views import profile_view
 from hub.catalog.merge_catalog import choose, merge
 from hub.catalog.profiles.profile_entries import ProfileRules
 from hub.catalog.time_slices import finish
 from hub.catalog.uri_claims import UriClaims
-from hub.catalog.view_names import profile_view
 from hub.catalog.visible_names import Rules, UpstreamRule
 from hub.daemon.served_configuration import FixedReferences
 from hub.wire.jsonrpc import raw

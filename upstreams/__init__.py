@@ -10,6 +10,7 @@
     status_facts         what commands show of it                    retry_pauses    when to try again, or give up
     read_secret_references  values such as ${secret:NAME}            redact          masks secrets in what it says
     oauth                signing in: which authorization server, tokens, renewal    fetch   guarded requests to the web
+    running_call         one call, to its deadline                   deadline_watch  tells calls whose time is up
     cold_start           turns and time for servers that a package runner installs first
     demo                 our own MCP server, served without a configuration
 

@@ -21,7 +21,8 @@ import trio
 from config.diagnostics import ConfigError, Problem
 from config.loading.checks.upstream import problems_of_upstream
 from config.safe_reading import read_plain
-from config.secret_references import NUL, Reference, ResolvedConfig, in_headers, references_of, resolve_references
+from config.secret_references import NUL, Reference, in_headers, references_of
+from config.secrets.fill_secret_values import ResolvedConfig, resolve_references
 from config.secrets.kept_secrets import MAX_VALUE_BYTES
 from config.secrets.keyring import SystemKeyring, hasty_keyring
 from config.secrets.run_child import ChildFailed, ChildOutput, run_child

@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 from msgspec import Struct
 
 from config.diagnostics import ConfigError
-from config.loading.checks.sharing import problems_of_store
+from config.loading.checks.cache_replica_and_keys import problems_of_store
 from config.setting_declarations import Secret
 from config.settings import CacheConfig
 

@@ -22,7 +22,7 @@ from config.diagnostics import ConfigError, Diagnostic, EditError
 from config.editing.imported_file import without
 from config.editing.text import serverfile, toml
 from config.editing.text.change import Edit, EditRefused
-from config.editing.text.format_and_root import Shape
+from config.editing.text.file_shape import Shape
 from config.hub_paths import config_file
 from config.loading.assemble import load_all
 from config.loading.document import JSON_SUFFIXES, YAML_SUFFIXES

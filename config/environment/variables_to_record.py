@@ -16,7 +16,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from config.environment.hubd_env import Environ, line_for
-from config.environment.variables_for_servers import Patterns, passing
+from config.environment.pass_variables_by_patterns import Patterns, passing
 from config.hubd_executable import is_executable, passing_place
 from config.secret_references import texts_in
 

@@ -23,8 +23,8 @@ from msgspec import Struct, structs
 from config import base_directories
 from config.editing.text import jsonc, serverfile
 from config.editing.text.change import Edit, EditRefused
-from config.hosts.host_file_records import RecordsByFile
 from config.hosts.known_hosts import KnownHost, Place
+from config.hosts.records_by_file import RecordsByFile
 from config.loading.translate_host_file import command_of, hubd_command
 
 KEY: Final = "hub"

@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Struct
 
 from config.diagnostics import quote_toml
-from config.editing.text.format_and_root import Format, Shape
+from config.editing.text.file_shape import Format, Shape
 from config.profile_settings import Profile
 
 _VARIABLE = re.compile(r"\$\{([A-Z_]+):-([^}]*)\}")

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from config.hosts.host_servers import Server
 from config.hosts.unwrap_proxies import bare, package_of, program_of, python_tool, unwrap, words_of
-from config.loading.checks.addresses import is_loopback
+from config.loading.parse_addresses import is_loopback
 from config.settings import UpstreamConfig
 
 _PYPI_VALUES = frozenset(("--with", "--python", "-p", "--index", "--index-url", "-i", "--directory", "--pip-args"))

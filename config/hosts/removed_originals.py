@@ -16,9 +16,9 @@ from msgspec import Struct, structs
 from config.diagnostics import EditError
 from config.editing.text import serverfile
 from config.editing.text.change import Edit, EditRefused
-from config.editing.text.format_and_root import Shape
-from config.hosts.host_file_records import RecordsByFile
+from config.editing.text.file_shape import Shape
 from config.hosts.known_hosts import Place, all_hosts
+from config.hosts.records_by_file import RecordsByFile
 
 CONTEXTS: Final = (400, 100, 25)
 """Characters before and after a change that must be unchanged; tried in turn, as more may be edited around it."""

@@ -22,7 +22,7 @@ from config.loading.gather import ConfigFiles, Gathered, gather
 from config.loading.precedence import Origin, Stack, makes_sense, stacks
 from config.loading.resolve_values import resolve_settings, resolve_table
 from config.loading.split_accounts import problems_of_chosen_accounts
-from config.secret_references import with_given
+from config.secrets.fill_secret_values import with_given
 from config.setting_declarations import declarations, reveal
 from config.settings import HubConfig, ServerSettings, UpstreamConfig
 

@@ -5,7 +5,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from config.environment.variables_for_servers import Reason, passing
+from config.environment.pass_variables_by_patterns import Reason, passing
 from config.loading.assemble import Loaded
 from config.secrets.detection import looks_secret
 from config.secrets.masks import MASK, mask_url

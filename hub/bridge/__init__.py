@@ -3,7 +3,7 @@
     host    upstream
     legacy  legacy    asked on its own wire, by its exchange; nothing to do here
     modern  legacy    `parking`: the upstream's call goes on while the host's request ends and comes back
-    legacy  modern    `input_rounds`: the host is asked, the upstream is called again with the answers
+    legacy  modern    `questions_in_results`: the host is asked, the upstream is called again with the answers
     modern  modern    `era_bridge`: questions pass, the upstream's state goes sealed
 
 `era_bridge` decides which it is; `sealed_request_state` seals what a host carries between its requests, `tasks` deals

@@ -12,7 +12,9 @@ import trio
 from msgspec import Raw, structs
 
 from hub.bridge import sealed_request_state
-from hub.bridge.input_rounds import (
+from hub.bridge.parking.parking import PARK, ParkedCalls, Work
+from hub.bridge.pending_url_elicitations import PageVisits
+from hub.bridge.questions_in_results import (
     Crossing,
     admit,
     call_to_the_end,
@@ -21,8 +23,6 @@ from hub.bridge.input_rounds import (
     kinds_of,
     read_wanted,
 )
-from hub.bridge.parking.parking import PARK, ParkedCalls, Work
-from hub.bridge.pending_url_elicitations import PageVisits
 from hub.bridge.sealed_request_state import BadState, FirstRound, RequestState, RequestStates, input_required
 from hub.bridge.tasks.task_bridge import ABSORBED, Tasks
 from hub.bridge.url_elicitation import AGAIN, FindGuide, UrlElicitations, round_of

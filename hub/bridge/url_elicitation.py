@@ -19,8 +19,8 @@ from typing import Any, Final, Protocol
 import trio
 from msgspec import Raw, Struct
 
-from hub.bridge.input_rounds import MAX_AT_ONCE, MAX_ROUNDS, Crossing, InputRefused, admit
 from hub.bridge.pending_url_elicitations import PageVisits
+from hub.bridge.questions_in_results import MAX_AT_ONCE, MAX_ROUNDS, Crossing, InputRefused, admit
 from hub.bridge.sealed_request_state import Binding, RequestState, RequestStates, input_required
 from hub.link.call_interface import Caller, Upstream
 from hub.link.hub_errors import Executed, HubError, UpstreamProtocolError, UpstreamUnauthorized

@@ -23,7 +23,7 @@ from typing import Final, NamedTuple
 from msgspec import Struct, field, structs
 
 from hub.bridge.era_bridge import EraBridge
-from hub.bridge.input_rounds import Crossing, may_want_input
+from hub.bridge.questions_in_results import Crossing, may_want_input
 from hub.bridge.sealed_request_state import NO_ROUND, FirstRound
 from hub.bridge.tasks.translate_tasks import may_be_task
 from hub.calls.host_exchange import HostExchange

@@ -16,7 +16,7 @@ import trio
 from msgspec import Raw, structs
 
 from hub.calls.count_dropped_messages import DROPPED
-from hub.catalog.view_names import EVERYTHING, View
+from hub.catalog.endpoint_views import EVERYTHING, View
 from hub.link.call_interface import Caller, HearQuestion, RunningCall
 from hub.link.rate_limits import TokenBucket
 from hub.net.http_request import Ends

@@ -6,7 +6,7 @@ from typing import Final
 from msgspec import Raw
 
 from hub.calls.host_exchange import HostExchange, tell_nobody
-from hub.catalog.view_names import View
+from hub.catalog.endpoint_views import View
 from hub.link.call_interface import HostEnd
 from hub.wire.jsonrpc import Failure, Reply, peek_str, raw
 from hub.wire.mcp import INVALID_PARAMS

@@ -21,6 +21,7 @@ from msgspec import Struct
 from config.loading.split_accounts import running_as
 from config.profile_settings import Profile
 from config.server_names import server_of
+from hub.catalog.endpoint_views import EVERYTHING, View
 from hub.catalog.instructions import ServerWords, instructions, offer_of
 from hub.catalog.list_result import Cursors, Ttl, freshness_of, list_result
 from hub.catalog.profiles.unmatched_names import ProfileDoubts
@@ -30,7 +31,6 @@ from hub.catalog.search.meta_tools import HubTools, meta_tools
 from hub.catalog.token_cost import ShownCost, TokenCost, cost_of, cost_of_view
 from hub.catalog.upstream_entries import NAME_KINDS, NOTHING, Route, UpstreamEntries, VisibleEntry
 from hub.catalog.uri_claims import UriClaims
-from hub.catalog.view_names import EVERYTHING, View
 from hub.catalog.visible_names import Rules, quote_some
 from hub.link.sealing import Sealer
 from hub.wire.byte_checks import one_line

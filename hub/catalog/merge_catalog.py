@@ -12,12 +12,12 @@ from msgspec import structs
 
 from config.profile_settings import Profile
 from hub.catalog.catalog import Catalog, Making, NameTable
+from hub.catalog.endpoint_views import EVERYTHING, View
 from hub.catalog.profiles.profile_entries import ChosenEntries, ProfileRules, choose_part, rename_parts
 from hub.catalog.profiles.unmatched_names import KnownTools, doubts_of_profile, doubts_of_upstream
 from hub.catalog.time_slices import Steps, finish
 from hub.catalog.upstream_entries import UpstreamEntries, VisibleEntry
 from hub.catalog.uri_claims import UriClaims
-from hub.catalog.view_names import EVERYTHING, View
 from hub.catalog.visible_names import Rules, UpstreamRule, name_id
 from hub.link.sealing import Sealer, load_keys
 from hub.wire.mcp import Kind
@@ -88,7 +88,7 @@ def _optional(profile: Profile | None, rules: Iterable[UpstreamRule]) -> Iterabl
     cuts = any(rule.cuts_results for rule in rules)
     if not cuts and (profile is None or not (profile.resource_tools or profile.large_results_bytes)):
         return ()
-    from hub.catalog.optional_tools import optional_tools  # not above: few hubs have one
+    from hub.catalog.result_and_resource_tools import optional_tools  # not above: few hubs have one
 
     return optional_tools(profile, cuts=cuts)
 

@@ -15,8 +15,8 @@ from typing import Final
 
 from msgspec import Raw
 
+from hub.wire.excerpt_and_read_large_results import excerpt
 from hub.wire.jsonrpc import RemoteProtocolError, peek_array, peek_object, peek_str, raw
-from hub.wire.large_message_shortcuts import excerpt
 from hub.wire.mcp import INVALID_PARAMS
 from hub.wire.total_item_limit import SMALL_BYTES, TooManyItems, open_result, refuse_too_many_items
 

@@ -7,7 +7,7 @@ come: it is answered then, though it is not listed any more.
 from enum import Enum
 from typing import Final
 
-from hub.catalog.view_names import home_of
+from hub.catalog.endpoint_views import home_of
 from hub.wire.jsonrpc import raw
 from hub.wire.upstream_snapshot import ListEntry
 

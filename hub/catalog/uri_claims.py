@@ -21,7 +21,8 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct, field
 
-from hub.catalog.uri_tags import Template, TemplateGroup, looks_tagged, looks_ui_tagged, scheme_of, tag, untag
+from hub.catalog.uri_tags import looks_tagged, looks_ui_tagged, scheme_of, tag, untag
+from hub.catalog.uri_templates import Template, TemplateGroup
 from hub.catalog.visible_names import server_id
 
 MAX_CLAIMS: Final = 10_000

@@ -21,8 +21,8 @@ from config.name_globs import ALL
 from config.profile_settings import Pipeline, Profile
 from config.server_names import MAX_ID, SERVER_ID
 from config.settings import HubConfig, UpstreamConfig
+from hub.catalog.endpoint_views import home_of
 from hub.catalog.sign_in_tool import SignInTool
-from hub.catalog.view_names import home_of
 from hub.wire.mcp import Kind
 
 NameKind = Literal["tool", "prompt"]

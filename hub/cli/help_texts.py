@@ -93,7 +93,7 @@ FAMILIES: Final[Mapping[str, Mapping[str, Mapping[str, str]]]] = {
         },
         "hub.cli.hosts.import_command": {"import": "take over the MCP servers that hosts have"},
         "hub.cli.rules.policy": {"policy": "what the rules say: who may use what, and why"},
-        "hub.cli.profiles.commands": {
+        "hub.cli.profiles.list_suggest_remove": {
             "profiles": "what each profile of hosts shows",
             "profile": "choose what hosts are shown of all servers",
         },

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from config.diagnostics import Problem
-from config.loading.checks.addresses import split_listen
+from config.loading.parse_addresses import split_listen
 from hub.cli.context import Context, Output, UsageError
 from hub.cli.parser import add
 from hub.daemon.serve import run_serve

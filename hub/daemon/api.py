@@ -26,8 +26,8 @@ from config.show.server_environment import ShownEnvironment, show_environment
 from hub.app import OPEN_DOOR, Hub
 from hub.calls.host_exchange import HostExchange, tell_nobody
 from hub.catalog.catalog import Catalog
+from hub.catalog.endpoint_views import EVERYTHING, View
 from hub.catalog.token_cost import text_bytes, tokens_of
-from hub.catalog.view_names import EVERYTHING, View
 from hub.control import answers
 from hub.control.methods import LOG_LINES
 from hub.daemon.banner import is_root
@@ -36,8 +36,8 @@ from hub.daemon.logs.handlers import OWN_NAME, FaultCounter
 from hub.daemon.loop_stalls import LoopWatchdog
 from hub.daemon.reload import Reloader
 from hub.daemon.sign_in_requests import SignInRequests
+from hub.downstream.host_of_one_request import StatelessHost
 from hub.downstream.request_pipeline import serve
-from hub.downstream.stateless_host import StatelessHost
 from hub.link.call_interface import OWNER, Caller, Identity
 from hub.link.hub_errors import UpstreamUnavailable
 from hub.link.sync_primitives import take_turns

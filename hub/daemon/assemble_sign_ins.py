@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from config.diagnostics import ConfigError
-from config.loading.checks.sharing import KEY_BYTES, keys_in
+from config.loading.checks.cache_replica_and_keys import KEY_BYTES, keys_in
 from config.loading.split_accounts import whole_name
 from config.safe_reading import read_plain
 from config.secrets.keyring import KeyringRefused, NoKeyring, SystemKeyring

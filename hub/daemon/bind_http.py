@@ -13,7 +13,7 @@ import socket
 from typing import Final, NamedTuple
 
 from config.hub_paths import metrics_token_path, token_path
-from config.loading.checks.addresses import split_listen
+from config.loading.parse_addresses import split_listen
 from config.remembered_facts import Memory
 from config.settings import DEFAULT_LISTEN, HubConfig
 from hub.downstream.access.token_files import replace_token

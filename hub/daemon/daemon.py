@@ -39,7 +39,7 @@ from hub.daemon.http_listener import HttpListener
 from hub.daemon.http_routes import TokenPage
 from hub.daemon.keys_of_people import PATH as KEYS_PATH
 from hub.daemon.keys_of_people import KeysPage, names_of_keys
-from hub.daemon.live.live_requests import LiveRequests
+from hub.daemon.live.calls_and_overview import LiveRequests
 from hub.daemon.logs.handlers import FaultCounter, reopen
 from hub.daemon.logs.setup import HubLog
 from hub.daemon.loop_stalls import LoopWatchdog

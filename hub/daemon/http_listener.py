@@ -13,7 +13,7 @@ import trio
 
 from config.diagnostics import ConfigError
 from config.hub_paths import metrics_token_path, socket_path, token_path, tokens_path
-from config.loading.checks.addresses import split_listen
+from config.loading.parse_addresses import split_listen
 from config.settings import HubConfig
 from hub.app import WALL, Hub
 from hub.control.answers import ListenStatus

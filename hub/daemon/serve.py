@@ -26,7 +26,7 @@ from config.profile_settings import profile_problem
 from config.projects import Trust
 from config.remembered_facts import Memory
 from hub.app import WALL, Hub
-from hub.catalog.view_names import EVERYTHING, profile_view
+from hub.catalog.endpoint_views import EVERYTHING, profile_view
 from hub.daemon import systemd
 from hub.daemon.assemble_sign_ins import SignInParts
 from hub.daemon.banner import ADVICE, ROOT, is_root

@@ -16,7 +16,8 @@ from config.hub_paths import tokens_path
 from config.loading.assemble import Loaded, for_several, load_all
 from config.loading.checks.hub import problems_of_hub
 from config.loading.checks.profiles import warnings_of_unread
-from config.secret_references import Reference, Values, references_in_profiles, with_values
+from config.secret_references import Reference, Values
+from config.secrets.fill_secret_values import references_in_profiles, with_values
 from config.secrets.keyring import PATIENCE_S
 from config.secrets.private_state_files import StateUnreadable
 from config.settings import HubConfig, UpstreamConfig

@@ -17,8 +17,8 @@ from msgspec import Raw, structs
 
 from hub.bridge.pending_url_elicitations import PageVisits
 from hub.calls.host_exchange import Send, wants_log
+from hub.catalog.endpoint_views import View
 from hub.catalog.profiles.profile_choice import ProfileChoice
-from hub.catalog.view_names import View
 from hub.control.answers import HostRow
 from hub.downstream.host_questions import HostQuestions
 from hub.downstream.request_admission import RunningRequests
@@ -319,7 +319,7 @@ class Host:
 
 
 class Workplaces(Protocol):
-    """Gives hosts that work in a project its view; `hub.projects.projects.Projects` is one. No method raises."""
+    """Gives hosts in a project its view; `hub.projects.hosts_in_projects.Projects` is one. No method raises."""
 
     async def arrived(self, host: Host, *, is_back: bool = False) -> None:
         """A host with a known `workplace` is about to be heard; `is_back`: again, after the hub has restarted, and its

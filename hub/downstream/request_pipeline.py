@@ -23,7 +23,7 @@ import trio
 
 from hub.calls.host_exchange import AskableHost, HostExchange, Send
 from hub.downstream.host_conversations import Host
-from hub.downstream.stateless_host import StatelessHost
+from hub.downstream.host_of_one_request import StatelessHost
 from hub.downstream.taskless_request import Finish, TasklessRequest, stop
 from hub.link.call_interface import RunningCall
 from hub.link.hub_errors import Overloaded

@@ -10,7 +10,7 @@ from typing import Final
 
 from hub.calls.host_exchange import HostExchange
 from hub.downstream.host_conversations import Host
-from hub.downstream.stateless_host import StatelessHost
+from hub.downstream.host_of_one_request import StatelessHost
 from hub.link.call_interface import RunningCall
 from hub.link.hub_errors import Draining
 from hub.routing.replies_for_hosts import report_bug

@@ -11,8 +11,8 @@ from trio.lowlevel import wait_readable
 from hub.link.channel import ChannelClosed, LineDropped, LineTooLong, fileno_of, gather
 from hub.link.memory_budget import FREE_BYTES, NO_LIMIT, Account, Budget
 from hub.link.outbox import Outbox
+from hub.wire.excerpt_and_read_large_results import LARGE_BYTES
 from hub.wire.jsonrpc import Wire
-from hub.wire.large_message_shortcuts import LARGE_BYTES
 
 RECEIVE_BYTES: Final = 1 << 18
 MAX_LINE_BYTES: Final = 8 << 20

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from config.atomic_writes import replace_private
 from config.diagnostics import ConfigError
-from config.loading.checks.sharing import KEY_BYTES, KEYS, keys_in
+from config.loading.checks.cache_replica_and_keys import KEY_BYTES, KEYS, keys_in
 from config.safe_reading import read_private
 from config.setting_declarations import Secret
 

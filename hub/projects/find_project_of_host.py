@@ -25,7 +25,7 @@ from config.diagnostics import ConfigError
 from config.file_watcher import Watcher
 from config.projects import PROJECT_FILES, Project, Trust, find_project
 from config.settings import HubConfig
-from hub.catalog.view_names import EVERYTHING
+from hub.catalog.endpoint_views import EVERYTHING
 from hub.downstream.host_conversations import Host
 from hub.wire.jsonrpc import Result, peek_array, peek_object, peek_str
 from hub.wire.mcp import LIST_ROOTS

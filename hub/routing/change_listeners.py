@@ -12,8 +12,8 @@ from msgspec import Raw, Struct
 
 from hub.bridge.tasks.polled_tasks import Viewer
 from hub.calls.host_exchange import HostExchange, HostSession, keep_untold
+from hub.catalog.endpoint_views import View
 from hub.catalog.upstream_entries import Route
-from hub.catalog.view_names import View
 from hub.link.call_interface import Tenant
 from hub.link.hub_errors import HubError, failure_from
 from hub.routing.live_catalog import LiveCatalog

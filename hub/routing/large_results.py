@@ -13,7 +13,7 @@ from typing import Final
 from msgspec import Raw, Struct
 
 from hub.calls.chain import WAIT, Intent, Next, Stage, Wait
-from hub.catalog.optional_tools import READ_RESULT
+from hub.catalog.result_and_resource_tools import READ_RESULT
 from hub.catalog.search.meta_tools import Answer
 from hub.link.call_interface import Caller, Interim
 from hub.routing.live_catalog import LiveCatalog

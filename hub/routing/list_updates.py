@@ -11,8 +11,8 @@ from typing import Final
 
 import trio
 
+from hub.catalog.endpoint_views import View
 from hub.catalog.list_result import MAX_TTL_MS, SETTLING_TTL_MS
-from hub.catalog.view_names import View
 from hub.link.hub_errors import UpstreamUnavailable
 from hub.routing.live_catalog import LiveCatalog
 from hub.routing.view_catalogs import ListChange

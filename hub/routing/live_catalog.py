@@ -21,10 +21,10 @@ from msgspec import structs
 from config.profile_settings import Profile
 from config.server_names import server_of
 from hub.catalog.catalog import Catalog
+from hub.catalog.endpoint_views import EVERYTHING, View, home_of, profile_view, server_view
 from hub.catalog.profiles.profile_choice import find_profile
 from hub.catalog.time_slices import STEP, Steps, finish
 from hub.catalog.token_cost import TokenCost
-from hub.catalog.view_names import EVERYTHING, View, home_of, profile_view, server_view
 from hub.catalog.visible_names import Rules
 from hub.link.sync_primitives import Bell
 from hub.routing.view_catalogs import ListChange, ShownProfiles, ShownServers, ViewCatalogs

@@ -21,10 +21,10 @@ from hub.bridge.tasks.translate_tasks import TaskTicket
 from hub.calls.chain import Intent, Section, Target, go_through
 from hub.calls.host_exchange import HostExchange, tell_nobody
 from hub.catalog.catalog import Catalog
+from hub.catalog.endpoint_views import home_of
 from hub.catalog.rewrite_embedded_uris import LARGE_BYTES, untag_arguments
 from hub.catalog.search.meta_tools import CALL_READ_ONLY_TOOL, CALLS, BadMetaCall
 from hub.catalog.upstream_entries import Route
-from hub.catalog.view_names import home_of
 from hub.link.call_interface import NOTHING, Call, Operation
 from hub.link.hub_errors import CallDenied
 from hub.routing.compose_chains import Chains

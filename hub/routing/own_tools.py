@@ -17,11 +17,11 @@ import trio
 
 from hub.calls.host_exchange import HostExchange
 from hub.catalog.catalog import Catalog
+from hub.catalog.endpoint_views import View
 from hub.catalog.search import meta_tools
 from hub.catalog.search.index import FoundTool, SearchIndex
 from hub.catalog.sign_in_tool import lists_unknown_text, no_need_text
 from hub.catalog.upstream_entries import Route, UpstreamEntries, VisibleEntry
-from hub.catalog.view_names import View
 from hub.link.call_interface import Exchange, Interim
 from hub.routing.live_catalog import LiveCatalog
 from hub.wire.jsonrpc import Failure, Reply, Request, Result, peek_object, raw
@@ -55,7 +55,7 @@ class OwnTools:
         run_pipeline: RunPipeline,
         optional: Mapping[str, OwnTool],
     ) -> None:
-        """`optional`: tools that some views list (`hub.catalog.optional_tools`)."""
+        """`optional`: tools that some views list (`hub.catalog.result_and_resource_tools`)."""
         self._live = live
         self._of_hub = of_hub
         self._run_pipeline = run_pipeline

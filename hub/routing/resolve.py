@@ -13,8 +13,8 @@ from msgspec import Raw
 from hub.calls.chain import Intent, Outcome, Stage
 from hub.calls.host_exchange import HostExchange
 from hub.catalog.catalog import Catalog
+from hub.catalog.endpoint_views import EVERYTHING, View
 from hub.catalog.upstream_entries import Route
-from hub.catalog.view_names import EVERYTHING, View
 from hub.link.bounded_dict import BoundedDict
 from hub.routing.list_updates import ListUpdates
 from hub.routing.live_catalog import LiveCatalog

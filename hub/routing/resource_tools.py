@@ -9,7 +9,7 @@ from msgspec import Raw
 
 from hub.calls.host_exchange import HostExchange
 from hub.catalog.catalog import Catalog
-from hub.catalog.optional_tools import LIST_RESOURCES
+from hub.catalog.result_and_resource_tools import LIST_RESOURCES
 from hub.catalog.search.meta_tools import Answer, one_line, server_counts
 from hub.catalog.upstream_entries import VisibleEntry
 from hub.link.call_interface import Interim

@@ -22,8 +22,8 @@ from config.settings import UpstreamConfig
 from hub.bridge.era_bridge import EraBridge
 from hub.calls.chain import Intent, Wait
 from hub.calls.host_exchange import HostExchange, ProgressUpkeep
+from hub.catalog.endpoint_views import EVERYTHING, View
 from hub.catalog.list_result import SETTLING_TTL_MS
-from hub.catalog.view_names import EVERYTHING, View
 from hub.link.call_interface import NOTHING, RunningCall, Tenant
 from hub.link.hub_errors import HubError
 from hub.routing.compose_chains import Chains

@@ -13,7 +13,7 @@ import trio
 from hub.bridge.tasks.polled_tasks import TaskHandles
 from hub.bridge.tasks.translate_tasks import declares
 from hub.calls.host_exchange import HostExchange, HostSession
-from hub.catalog.view_names import View
+from hub.catalog.endpoint_views import View
 from hub.link.call_interface import NOTHING, Tenant
 from hub.link.hub_errors import Overloaded
 from hub.routing.change_listeners import (

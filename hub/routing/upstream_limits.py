@@ -21,7 +21,7 @@ from hub.link.fair_limits import Places, Turn
 from hub.link.hub_errors import DeadlineExceeded, Executed, Overloaded
 from hub.link.sync_primitives import Wakeup
 from hub.wire.jsonrpc import Reply
-from upstreams.questions.call_deadlines import deadline_watch
+from upstreams.deadline_watch import deadline_watch
 
 RETRY_S: Final = 1.0
 """Time after which a refused host may try again, if nobody can tell when there will be room."""

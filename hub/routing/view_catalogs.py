@@ -13,12 +13,12 @@ from msgspec import Struct, field, structs
 
 from config.profile_settings import Profile
 from hub.catalog.catalog import Catalog
+from hub.catalog.endpoint_views import EVERYTHING, View, profile_view, server_view
 from hub.catalog.merge_catalog import choose, merge, merge_in_steps
 from hub.catalog.profiles.profile_entries import ProfileRules
 from hub.catalog.sign_in_tool import SignInTool
 from hub.catalog.time_slices import Steps, finish
 from hub.catalog.uri_claims import UriClaims
-from hub.catalog.view_names import EVERYTHING, View, profile_view, server_view
 from hub.catalog.visible_names import Rules, UpstreamRule
 from hub.link.sealing import Sealer
 from hub.rules.pins.reviews import Review, show_all

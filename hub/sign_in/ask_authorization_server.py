@@ -12,10 +12,10 @@ from hub.sign_in.connection_owner import ConnectionOwners
 from hub.sign_in.parse_redirect_uri import Listening
 from hub.sign_in.pending_sign_ins import SignInRecord
 from upstreams.fetch.fetcher import Fetcher
+from upstreams.oauth.check_id_token import check_id_token
 from upstreams.oauth.client_id import ClientSearch, ClientWish
 from upstreams.oauth.credentials_by_upstream import Accounts
 from upstreams.oauth.discovery.discover import discover, discover_issuer
-from upstreams.oauth.id_tokens import check_id_token
 from upstreams.oauth.model import Challenge, Discovery, Grant, GrantKey, OAuthAccount, OAuthClient
 from upstreams.oauth.token_answers import first_grant
 from upstreams.oauth.token_endpoint import TokenEndpoint

@@ -12,8 +12,8 @@ from hub.calls.chain import Outcome
 from hub.link.call_interface import Identity, Interim
 from hub.link.hub_errors import ApprovalRequired, CallDenied, Executed, HubError
 from hub.wire.errors_for_hosts import Concealed
+from hub.wire.excerpt_and_read_large_results import tells_error
 from hub.wire.jsonrpc import Failure, Result, peek_object, peek_str
-from hub.wire.large_message_shortcuts import tells_error
 from hub.wire.mcp import RESULT_TYPE, TASK, URL_ELICITATION_REQUIRED
 
 OK: Final = ""

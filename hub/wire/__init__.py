@@ -4,7 +4,7 @@ The bottom of the house: imports nothing of ours, and all parsing of peers' byte
 
 - `vocabulary`    methods, keys, codes: the only place with spec strings. `mcp` has them too, and revisions.
 - `byte_checks`   checks on the bytes of a message: UTF-8, depth, line ends.
-- `large_message_shortcuts`  what large messages need not be parsed for.
+- `excerpt_and_read_large_results`  what large messages need not be parsed for.
 - `jsonrpc`       decode and encode one message; params and results stay raw bytes, opened one level at a time.
 - `total_item_limit`, `level_item_limit`  limits on all levels of a value, on one; `salvage_ids`: ids in broken JSON.
 - `capabilities`, `modern_metadata`  how hosts and servers declare themselves before and since 2026-07-28.

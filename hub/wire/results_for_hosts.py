@@ -13,9 +13,9 @@ from urllib.parse import quote
 from msgspec import Raw
 
 from hub.wire import mcp
+from hub.wire.excerpt_and_read_large_results import LARGE_BYTES, excerpt
 from hub.wire.http.mirror_headers import X_MCP_HEADER, InvalidMirror, mirrors_of
 from hub.wire.jsonrpc import NULL, Reply, Result, encode, peek_array, peek_object, peek_str, raw
-from hub.wire.large_message_shortcuts import LARGE_BYTES, excerpt
 from hub.wire.mcp import Era, Kind, era_of
 from hub.wire.modern_metadata import read_freshness
 from hub.wire.total_item_limit import SMALL_BYTES, TooManyItems, open_result, refuse_too_many_items

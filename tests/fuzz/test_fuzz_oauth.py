@@ -18,10 +18,10 @@ from config.setting_declarations import Secret
 from tests.fuzz.mutation import damaged
 from tests.support.scripted_web import ScriptedWeb
 from upstreams.fetch.terms_and_answers import Fetched
+from upstreams.oauth.check_id_token import check_id_token, lasts
 from upstreams.oauth.client_metadata import BadRegistration, read_registration
 from upstreams.oauth.discovery.challenge import fits, is_scope, parse_challenges
 from upstreams.oauth.discovery.discover import discover
-from upstreams.oauth.id_tokens import check_id_token, lasts
 from upstreams.oauth.model import Challenge, OAuthProblem, OAuthUnavailable
 from upstreams.oauth.token_answers import LONGEST_LIFE_S, LONGEST_PAUSE_S, read_id_jag, read_token_answer
 

@@ -28,7 +28,7 @@ ON_THE_WAY = {
     "hub/routing/router.py": {"passage.begin", "self._subscriptions.subscribe"},
     "hub/routing/change_listeners.py": {"self._doors.subscribe"},
     "hub/bridge/era_bridge.py": {"crossing.call", "self.parking.begin"},
-    "hub/bridge/input_rounds.py": {"crossing.call", "self.call"},
+    "hub/bridge/questions_in_results.py": {"crossing.call", "self.call"},
     "hub/bridge/tasks/client.py": {"self.call"},
     "hub/bridge/tasks/task_bridge.py": {"crossing.call"},
     "cache/fetch.py": {"flight.call"},

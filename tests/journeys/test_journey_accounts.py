@@ -13,7 +13,7 @@ from config.projects import Trust, load_project
 from config.security_settings import PolicyConfig
 from config.setting_declarations import Secret
 from config.settings import AccountSettings, HubConfig, UpstreamConfig
-from hub.catalog.view_names import project_view
+from hub.catalog.endpoint_views import project_view
 from hub.link.call_interface import Identity
 from hub.projects.find_project_of_host import TrustedProjects
 from tests.journeys.test_journey_approvals import listed, people

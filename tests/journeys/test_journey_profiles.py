@@ -8,7 +8,7 @@ import trio.testing
 from msgspec import structs
 
 from config.profile_settings import Profile, ToolOverride
-from hub.catalog.view_names import profile_view
+from hub.catalog.endpoint_views import profile_view
 from hub.downstream import request_pipeline as pipeline
 from hub.downstream.http.endpoint import Endpoint
 from hub.downstream.lines import connection

@@ -9,7 +9,7 @@ import trio.testing
 from config.diff import difference
 from config.setting_declarations import Secret
 from config.settings import Restart, Timeouts, UpstreamConfig
-from hub.catalog.view_names import project_view
+from hub.catalog.endpoint_views import project_view
 from hub.link.hub_errors import HubError
 from tests.simulation.crowd import BRIEF, IN_PROJECTS, PLAIN, ROOTS, UNRELIABLE, Crowd
 from tests.simulation.shifting import BAD

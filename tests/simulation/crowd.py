@@ -12,7 +12,7 @@ import trio
 import trio.testing
 
 from config.settings import HubConfig, Timeouts, UpstreamConfig
-from hub.catalog.view_names import EVERYTHING, View, project_view
+from hub.catalog.endpoint_views import EVERYTHING, View, project_view
 from hub.link.call_interface import Identity, Tenant
 from hub.routing.view_catalogs import ListChange
 from hub.wire.mcp import L4, MODERN, Era, Kind

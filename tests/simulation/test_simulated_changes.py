@@ -18,7 +18,7 @@ from msgspec import structs
 
 from config.diff import compare
 from config.settings import UpstreamConfig
-from hub.catalog.view_names import project_view
+from hub.catalog.endpoint_views import project_view
 from hub.wire.mcp import L4, MODERN, Era
 from tests.simulation.changes import Changes
 from tests.simulation.crowd import IN_PROJECTS, PLAIN, ROOTS

@@ -14,7 +14,7 @@ from hub.daemon.dashboard.dependencies import Parts
 from hub.daemon.dashboard.lazy_dashboard import Dashboard
 from hub.daemon.decision_requests import DecisionRequests
 from hub.daemon.http_listener import HttpListener
-from hub.daemon.live.live_requests import LiveRequests
+from hub.daemon.live.calls_and_overview import LiveRequests
 from hub.daemon.reload import Reloader
 from hub.sign_in.connection_owner import ConnectionOwners
 from tests.support.fakes import FakeUpstream

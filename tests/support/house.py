@@ -23,7 +23,7 @@ from config.remembered_facts import Memory
 from config.settings import HubConfig, UpstreamConfig
 from hub.app import Hub
 from hub.bridge.url_elicitation import SignInGuide
-from hub.catalog.view_names import EVERYTHING
+from hub.catalog.endpoint_views import EVERYTHING
 from hub.control.answers import LimitStatus
 from hub.daemon.api import DaemonApi
 from hub.downstream.http.durable_sessions import DurableSessions

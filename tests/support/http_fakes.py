@@ -14,7 +14,7 @@ from msgspec import Raw
 
 from config.remembered_facts import Memory
 from hub.calls.host_exchange import HostExchange
-from hub.catalog.view_names import View, server_view
+from hub.catalog.endpoint_views import View, server_view
 from hub.downstream.host_conversations import Hosts
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.downstream.http.endpoint import Endpoint

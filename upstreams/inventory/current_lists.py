@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Raw, structs
 
-from config.loading.checks.addresses import is_loopback
+from config.loading.parse_addresses import is_loopback
 from config.settings import UpstreamConfig
 from hub.linux.boot_clock import current_time
 from hub.wire.capabilities import ServerFacts

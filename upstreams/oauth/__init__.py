@@ -7,7 +7,7 @@
 `discovery`   which authorization server, and what it can do
 `client_id`   the client id by which that one knows the hub; `client_metadata`: how the hub describes itself (pure)
 `token_endpoint` one request there, one answer, and how the hub proves its client id; `token_answers` (pure): what an
-              answer means, and the grant that it makes; `id_tokens` (pure): who signed in
+              answer means, and the grant that it makes; `check_id_token` (pure): is an ID token for this sign-in
 `store`       what is kept, sealed; `model`: all that as facts
 
 A hub loads `credentials_by_upstream` and `credential` with the first upstream that has a URL, `renewal` and what is

@@ -15,9 +15,9 @@ from hub.link.hub_errors import HubError, UpstreamUnauthorized, UpstreamUnresolv
 from hub.link.module_loading import load
 from hub.link.sync_primitives import Promise
 from upstreams.oauth import model
+from upstreams.oauth.check_id_token import lasts
 from upstreams.oauth.credential_machine import HOLD_S, CredentialMachine, Shared, sign_in_of
 from upstreams.oauth.discovery.challenge import parse_challenges
-from upstreams.oauth.id_tokens import lasts
 from upstreams.oauth.token_answers import is_for
 
 if TYPE_CHECKING:

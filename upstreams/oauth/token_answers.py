@@ -15,8 +15,8 @@ from config.setting_declarations import Secret
 from upstreams.fetch.strict_json import read_json_object
 from upstreams.fetch.terms_and_answers import Fetched, retry_after_s
 from upstreams.oauth import model
+from upstreams.oauth.check_id_token import claims_of
 from upstreams.oauth.discovery.peer_urls import address_of
-from upstreams.oauth.id_tokens import claims_of
 
 MAX_TOKEN_CHARS: Final = 16 << 10
 MAX_SCOPE_CHARS: Final = 8 << 10

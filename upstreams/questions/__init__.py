@@ -1,6 +1,5 @@
 """Questions of upstreams, and the calls they belong to.
 
-`call_deadlines` (a running call and its deadline), `attribution` (decides which call a question belongs to, by those
-that run and those that ended a moment ago; has the progress tokens of tasks), `questions` (a question from arrival to
-answer), `budgets` (how much one upstream may ask).
+`attribution` (decides which call a question belongs to, by those that run and those that ended a moment ago; has the
+progress tokens of tasks), `questions` (a question from arrival to answer), `budgets` (how much one upstream may ask).
 """

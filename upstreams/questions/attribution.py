@@ -24,7 +24,7 @@ from hub.link.call_interface import Identity, Operation, Program, Tenant
 from hub.wire.jsonrpc import Reply, Result, peek_object, peek_str
 from hub.wire.mcp import MAY_ASK, RELATED_TASK_KEY, TASKS_CANCEL, TASKS_RESULT
 from hub.wire.modern_metadata import read_number
-from upstreams.questions.call_deadlines import Running
+from upstreams.running_call import Running
 
 SUSPECT_S: Final = 60.0
 """Seconds that an upstream may go on with an operation that is over here."""

@@ -29,7 +29,7 @@ from hub.wire.jsonrpc import Failure, Reply, Request, Result, peek_object, raw
 from hub.wire.modern_metadata import read_number, slightly_above
 from hub.wire.questions.askable_questions import Question, QuestionRefusal, check_capabilities, missing_capabilities
 from upstreams.questions.attribution import SUSPECT_S, RecentCalls, may_ask, owner
-from upstreams.questions.call_deadlines import Running
+from upstreams.running_call import Running
 from upstreams.session_contract import SessionEvents, SessionTerms
 
 MAX_OPEN: Final = 32
@@ -229,7 +229,7 @@ class Questions:
         self._quota.admit(self.name)
         self.events.admit(question, running.asked_count if running else 0)
         if running and question.method == mcp.ELICIT:
-            running.asked_count += 1
+            running.count_asked()
 
     # --- answering ----------------------------------------------------------------------------------------------------
 

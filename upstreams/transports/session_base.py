@@ -15,9 +15,10 @@ from hub.link.call_interface import Exchange
 from hub.wire.capabilities import ServerFacts
 from hub.wire.jsonrpc import Notification, peek_str, raw
 from hub.wire.mcp import ELICITED, LIST_CHANGED, PROGRESS_TOKEN, TASKS_RESULT, UPDATED, Era
+from upstreams.deadline_watch import DeadlineWatch
 from upstreams.questions.attribution import TaskTokens
-from upstreams.questions.call_deadlines import DeadlineWatch, Running
 from upstreams.questions.questions import Questions
+from upstreams.running_call import Running
 from upstreams.session_contract import SessionEvents, SessionTerms
 from upstreams.transports.request_params_for_era import DeclaredCapabilities
 

@@ -21,8 +21,9 @@ from hub.link.sync_primitives import Wakeup
 from hub.wire import mcp
 from hub.wire.capabilities import ServerFacts
 from hub.wire.jsonrpc import Notification, RemoteProtocolError, Reply, peek_object
+from upstreams.deadline_watch import deadline_watch
 from upstreams.questions.attribution import host_of, task_begun, task_finished
-from upstreams.questions.call_deadlines import Running, deadline_watch
+from upstreams.running_call import Running
 from upstreams.session_contract import COMMON, CallTimeouts, SessionEvents, SessionTerms
 from upstreams.transports.request_params_for_era import stamp_call, stamp_own
 from upstreams.transports.session_base import SessionFrame, announce

@@ -1,6 +1,6 @@
 """Files of servers edited as text, so that comments, order and layout around a change keep every byte. Pure.
 
-Read in this order: `change` (one change of a text, and why one is refused), `format_and_root` (where a file has its
+Read in this order: `change` (one change of a text, and why one is refused), `file_shape` (where a file has its
 servers), `serverfile` (the entries of a file and the three changes made to it, in any format; what everybody else
 calls), and the formats beneath it, which have the same functions: `jsonc` (with comments), `toml`, `yaml`.
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from config.editing.text import jsonc, toml, yaml
 from config.editing.text.change import Edit, EditRefused
-from config.editing.text.format_and_root import Format, Shape
+from config.editing.text.file_shape import Format, Shape
 
 
 def read(shape: Shape, text: str) -> Any:

@@ -10,7 +10,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from config.diagnostics import Problem
-from config.loading.checks.addresses import is_address, is_loopback, split_plain
+from config.loading.parse_addresses import is_address, is_loopback, split_plain
 from config.profile_settings import profile_problem
 from config.security_settings import SECRET_HEADER, AccessConfig, AccessIssuer, AccessToken, TrustedProxy
 from config.settings import MIN_TOKEN, TOKEN, HubConfig

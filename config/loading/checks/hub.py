@@ -4,13 +4,13 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 
 from config.diagnostics import Problem, needs_extra
-from config.loading.checks.addresses import is_loopback, split_listen
+from config.loading.checks.cache_replica_and_keys import problems_of_sharing, warnings_of_sharing
 from config.loading.checks.http_access import problems_of_access, warnings_of_access
 from config.loading.checks.oauth import problems_of_oauth_in_hub
 from config.loading.checks.profiles import problems_of_profiles
 from config.loading.checks.registries import problems_of_registries
 from config.loading.checks.rules import problems_of_hooks, problems_of_policy
-from config.loading.checks.sharing import problems_of_sharing, warnings_of_sharing
+from config.loading.parse_addresses import is_loopback, split_listen
 from config.setting_declarations import problems_of_bounds
 from config.settings import HubConfig
 

@@ -7,8 +7,8 @@ from typing import Final
 from urllib.parse import parse_qsl, urlsplit
 
 from config.diagnostics import Problem
-from config.loading.checks.addresses import split_plain
 from config.loading.checks.http_access import SCOPE
+from config.loading.parse_addresses import split_plain
 from config.name_globs import problem_of
 from config.secret_references import NUL
 from config.security_settings import OWN_PARAMETERS, OAuthConfig, UpstreamOAuth

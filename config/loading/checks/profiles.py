@@ -12,7 +12,8 @@ from config.diagnostics import Keys, Problem, quote_toml
 from config.loading.checks.http_access import LABEL
 from config.name_globs import MAX_CHARS, NameStarts, literal_start, problem_of
 from config.profile_settings import Profile, ToolOverride
-from config.secret_references import MAX_FIXED_BYTES, NOT_READ_YET, json_size, unread_arguments
+from config.secret_references import json_size
+from config.secrets.fill_secret_values import MAX_FIXED_BYTES, NOT_READ_YET, unread_arguments
 from config.server_names import RESERVED
 from config.settings import UpstreamConfig
 

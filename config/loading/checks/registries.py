@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from config import settings
 from config.diagnostics import Problem
-from config.loading.checks.addresses import split_plain
+from config.loading.parse_addresses import split_plain
 from config.settings import LOOPBACK, RegistryConfig
 
 

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
 from config.diagnostics import Keys, Problem
-from config.loading.checks.addresses import split_url
+from config.loading.parse_addresses import split_url
 from config.loading.precedence import Origin
 from config.name_globs import problem_of
 from config.policy.cel_conditions import BadCondition, compile_condition

@@ -7,11 +7,11 @@ from typing import Final, Literal
 from urllib.parse import parse_qsl
 
 from config.diagnostics import Problem, needs_extra
-from config.environment.variables_for_servers import mistakes
-from config.loading.checks.addresses import is_plain, split_url
+from config.environment.pass_variables_by_patterns import mistakes
 from config.loading.checks.oauth import problems_of_oauth
 from config.loading.checks.rules import problems_of_rules_of_server
 from config.loading.checks.server_and_tool_names import problems_of_renames
+from config.loading.parse_addresses import is_plain, split_url
 from config.loading.split_accounts import OWN, problems_of_accounts, split_accounts
 from config.name_globs import problem_of
 from config.secret_references import NUL, blank_references, references_in, references_of

@@ -23,7 +23,7 @@ from typing import Final
 
 from msgspec import Raw, structs
 
-from hub.bridge.input_rounds import MAX_OPEN, MAX_ROUNDS, PendingQuestion, input_request
+from hub.bridge.questions_in_results import MAX_OPEN, MAX_ROUNDS, PendingQuestion, input_request
 from hub.bridge.sealed_request_state import EXPIRED, LOST, USED, BadState
 from hub.link.call_interface import Caller
 from hub.wire.jsonrpc import Failure, Reply

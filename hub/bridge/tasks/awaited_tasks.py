@@ -20,7 +20,7 @@ from typing import Final
 import trio
 from msgspec import Raw
 
-from hub.bridge.input_rounds import MAX_ROUNDS, admit, ask_all, capabilities_offered, judge, read_questions
+from hub.bridge.questions_in_results import MAX_ROUNDS, admit, ask_all, capabilities_offered, judge, read_questions
 from hub.bridge.tasks import translate_tasks
 from hub.bridge.tasks.client import TaskCancelled, TaskClient, TaskGone, is_unknown
 from hub.bridge.tasks.translate_tasks import NEEDS_INPUT, TERMINAL, Task, nonsense

@@ -15,12 +15,13 @@ import trio
 from msgspec import Raw
 
 from config.server_names import server_of
-from hub.bridge.input_rounds import InputRefused, capabilities_offered, input_requests, read_questions
+from hub.bridge.questions_in_results import InputRefused, capabilities_offered, input_requests, read_questions
 from hub.bridge.sealed_request_state import RequestStates, answers_of
 from hub.bridge.tasks import translate_tasks
-from hub.bridge.tasks.client import SilentExchange, TaskClient, TaskQuestions, is_unknown
+from hub.bridge.tasks.client import SilentExchange, TaskClient, is_unknown
+from hub.bridge.tasks.questions_of_legacy_task import TaskQuestions
 from hub.bridge.tasks.translate_tasks import TERMINAL, Task, TaskTicket
-from hub.catalog.view_names import View
+from hub.catalog.endpoint_views import View
 from hub.link.call_interface import Call, Caller, Interim, Upstream
 from hub.link.fault_isolation import run_isolated
 from hub.link.hub_errors import HubError

@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 import trio
 from msgspec import Raw
 
-from hub.bridge.input_rounds import Crossing, check_answers, input_requests, kinds_of
+from hub.bridge.questions_in_results import Crossing, check_answers, input_requests, kinds_of
 from hub.bridge.sealed_request_state import Binding, RequestState, RequestStates, answers_of, input_required
 from hub.bridge.tasks.awaited_tasks import Show, TaskWait
 from hub.bridge.tasks.client import SilentExchange, TaskClient

@@ -19,8 +19,8 @@ from msgspec import UNSET, Raw, Struct, structs
 
 from hub.link.hub_errors import UpstreamProtocolError
 from hub.wire import mcp
+from hub.wire.excerpt_and_read_large_results import excerpt
 from hub.wire.jsonrpc import NULL, Failure, Reply, Result, peek_object, peek_str, raw
-from hub.wire.large_message_shortcuts import excerpt
 from hub.wire.mcp import Era, era_of
 from hub.wire.total_item_limit import TooManyItems, open_result
 

@@ -9,8 +9,8 @@ from collections.abc import Collection, Mapping
 
 from config.loading.checks.profiles import OWN_LABEL
 from config.profile_settings import DEFAULT_PROFILE, Profile
+from hub.catalog.endpoint_views import PROFILE_MARK, View, profile_view
 from hub.catalog.profiles.search_modes import SearchModes
-from hub.catalog.view_names import PROFILE_MARK, View, profile_view
 
 
 class ProfileChoice:

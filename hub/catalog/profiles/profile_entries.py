@@ -17,12 +17,12 @@ from msgspec import structs
 from config.name_globs import EachGlob, MetGlobs, NameChoice, may_choose
 from config.profile_settings import Profile, ResolvedOverride, ToolOverride
 from config.server_names import RESERVED
+from hub.catalog.endpoint_views import home_of
 from hub.catalog.profiles.fixed_arguments import CannotFix, FixedArguments, misfits, without
 from hub.catalog.sign_in_tool import SIGN_IN, SignInTool
 from hub.catalog.time_slices import STEP, Steps, finish, map_in_steps
 from hub.catalog.token_cost import tool_bytes
 from hub.catalog.upstream_entries import NOTHING, Route, UpstreamEntries, VisibleEntry, without_output
-from hub.catalog.view_names import home_of
 from hub.catalog.visible_names import join_some, quote_some
 from hub.wire.jsonrpc import peek_object, raw
 from hub.wire.mcp import Kind

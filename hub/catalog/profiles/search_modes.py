@@ -12,7 +12,7 @@ from typing import Final
 from msgspec import Struct, structs
 
 from config.loading.checks.profiles import OWN_LABEL
-from hub.catalog.view_names import View
+from hub.catalog.endpoint_views import View
 
 ON, OFF, AUTO = "on", "off", "auto"
 

@@ -14,7 +14,7 @@ from config.diagnostics import ConfigError
 from config.hosts.host_servers import identities
 from config.hosts.hub_entries import KEY, is_ours, url_of, variables_of, variables_to_carry
 from config.hosts.servers_in_hub import starts_beside_hub, with_secrets
-from config.loading.checks.addresses import split_listen
+from config.loading.parse_addresses import split_listen
 from config.loading.translate_host_file import command_of
 from config.projects import Trust, find_project
 from config.secrets.private_state_files import StateUnreadable

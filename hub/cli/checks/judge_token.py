@@ -17,7 +17,7 @@ import trio
 
 from config import base_directories
 from config.loading.assemble import load_all
-from config.loading.checks.addresses import split_listen
+from config.loading.parse_addresses import split_listen
 from config.security_settings import AccessIssuer
 from config.settings import HubConfig
 from hub.cli.checks.findings import Finding, join_few

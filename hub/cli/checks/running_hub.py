@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from config.hosts.hub_entries import url_of
-from config.loading.checks.addresses import split_listen
+from config.loading.parse_addresses import split_listen
 from hub.cli.checks.findings import Finding
 from hub.cli.checks.machine_state import MachineState
 from hub.daemon.banner import ADVICE, ROOT

@@ -10,7 +10,7 @@ from typing import Final
 from msgspec import Struct
 
 from config.diagnostics import EditError
-from config.environment.variables_for_servers import CERTIFICATES, PROXIES, passing
+from config.environment.pass_variables_by_patterns import CERTIFICATES, PROXIES, passing
 from config.settings import UpstreamConfig
 from hub.cli.checks.findings import Finding, KeepVariables, RunHubd, join_few
 from hub.cli.checks.machine_state import MachineState

@@ -23,7 +23,7 @@ from config.hosts.outdated_permissions import Names, Rule, find_rules
 from config.hosts.removed_originals import Original, of_host
 from config.hosts.servers_in_hub import import_directory, names_by_identity
 from config.hub_paths import token_path
-from config.loading.checks.addresses import split_listen
+from config.loading.parse_addresses import split_listen
 from config.settings import HubConfig
 from hub.catalog.visible_names import name_id, visible_name
 from hub.cli.context import Context, Output, UsageError, own_command

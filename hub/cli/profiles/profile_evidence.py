@@ -8,8 +8,8 @@ from types import MappingProxyType
 from msgspec import Struct
 
 from config.diagnostics import EditError
-from config.hosts.host_file_records import HadBefore
 from config.hosts.known_hosts import all_hosts
+from config.hosts.servers_hosts_had import HadBefore
 from config.hub_paths import had_before_path
 from config.loading.checks.profiles import OWN_LABEL
 from config.name_globs import ALL, union

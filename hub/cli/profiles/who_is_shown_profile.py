@@ -24,7 +24,7 @@ from config.loading.translate_host_file import command_of
 from config.profile_settings import DEFAULT_PROFILE
 from config.secrets.private_state_files import StateUnreadable
 from config.security_settings import AccessToken
-from hub.catalog.view_names import PROFILE_MARK
+from hub.catalog.endpoint_views import PROFILE_MARK
 from hub.cli.context import Context
 from hub.cli.render.costs import find_known
 from hub.control.answers import HostRow, Status

@@ -11,12 +11,12 @@ from msgspec import Struct
 
 from config.atomic_writes import lock_edits
 from config.diagnostics import EditError
-from config.hosts import import_files
+from config.hosts import plan_and_write_import
 from config.hosts.hub_entries import KEY, stdio_entry, variables_to_carry
-from config.hosts.import_files import Write
 from config.hosts.import_plan import Import
 from config.hosts.install import Plan, own_program, plan_entries
 from config.hosts.known_hosts import Machine, Place
+from config.hosts.plan_and_write_import import Write
 from config.hosts.removal_choice import HostRemovals, Served, plan_host_removals
 from config.hosts.removed_originals import Original, is_same_file, of_host
 from config.hosts.secret_literals import NewSecrets
@@ -176,7 +176,9 @@ class CarryOut:
                 self._write(capture.path, write, capture.before, capture.after)
             for each in self._plan.imported:
                 before = None if each.before is None else each.before.encode()
-                self._write(each.path, partial(import_files.carry_out, each, now()), before, each.after.encode())
+                self._write(
+                    each.path, partial(plan_and_write_import.carry_out, each, now()), before, each.after.encode()
+                )
 
     def _write(self, path: Path, write: Callable[[], Path | None], before: bytes | None, after: bytes) -> None:
         self._say_written(path, self._undo.file(path, write, before=before, after=after))

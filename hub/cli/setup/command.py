@@ -7,7 +7,7 @@ from typing import Any, Final
 from msgspec import structs
 
 from config.atomic_writes import read_file
-from config.hosts import import_files, servers_in_hub
+from config.hosts import plan_and_write_import, servers_in_hub
 from config.hosts.host_servers import Server
 from config.hosts.import_plan import Import
 from config.hosts.known_hosts import every_user_file
@@ -30,7 +30,7 @@ from hub.cli.setup.carry_out import CarryOut, SetupPlan, plan_installs, upstream
 from hub.cli.setup.hold_back_signals import as_ctrl_c
 from hub.cli.setup.probe import probe
 from hub.cli.setup.start_hub import Way
-from hub.cli.setup.survey import Survey, survey_hosts
+from hub.cli.setup.survey_hosts import Survey, survey_hosts
 from hub.cli.setup.verdicts import ServerVerdict, as_left, keep_what_works, rename, verdicts
 from hub.control.answers import Status
 
@@ -133,7 +133,7 @@ class _Journey:
         result = Import(self._known, self._config.upstreams, "keep", self._removed, tools)
         for server in servers:
             result.add(server)
-        import_files.plan_files(result, self._directory, self._environ)
+        plan_and_write_import.plan_files(result, self._directory, self._environ)
         return result
 
     def _try(self, result: Import, survey: Survey) -> list[ServerVerdict]:
@@ -148,7 +148,7 @@ class _Journey:
 
     def _variables(self, result: Import) -> bytes:
         """The `hubd.env` that there would be, so that servers are tried with what the hub will give them."""
-        imported = import_files.plan_files(result, self._directory, self._environ)
+        imported = plan_and_write_import.plan_files(result, self._directory, self._environ)
         capture, _ = capture_unasked(None, upstreams_in(imported, self._machine))
         if capture is not None:
             return capture.after
@@ -175,8 +175,8 @@ class _Journey:
         result.store_literals(new)
         return new
 
-    def _import(self, result: Import, new: NewSecrets | None) -> list[import_files.Write]:
-        imported = import_files.plan_files(result, self._directory, self._environ)
+    def _import(self, result: Import, new: NewSecrets | None) -> list[plan_and_write_import.Write]:
+        imported = plan_and_write_import.plan_files(result, self._directory, self._environ)
         if new is not None:
             new.forget_unused([write.after for write in imported])
             self._output.set(secrets=sorted(new.values))

@@ -18,7 +18,7 @@ from hub.cli.render.blocks import Block, Cell, Table, paint
 from hub.cli.render.costs import warning_of
 from hub.cli.render.words import about, count_of, group, join_names
 from hub.cli.setup.carry_out import SetupPlan
-from hub.cli.setup.survey import Survey
+from hub.cli.setup.survey_hosts import Survey
 from hub.cli.setup.verdicts import ServerVerdict
 from hub.control.answers import HostRow, UpstreamRow
 from hub.wire.printable import printable

@@ -9,7 +9,7 @@ from hub.app import Hub
 from hub.control.answers import ListenStatus
 from hub.daemon.api import DaemonApi
 from hub.daemon.decision_requests import DecisionRequests
-from hub.daemon.live.live_requests import LiveRequests
+from hub.daemon.live.calls_and_overview import LiveRequests
 from hub.daemon.reload import Reloader
 from hub.daemon.sign_in_requests import SignInRequests
 from hub.net.http_request import EarlyReply, HttpRequest

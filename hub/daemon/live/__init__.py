@@ -1,2 +1,2 @@
-"""What goes on in a running hub, for whoever watches it: `live_requests` (operations, and everything at a glance),
+"""What goes on in a running hub, for whoever watches it: `calls_and_overview` (operations, and everything at a glance),
 `waiting_items` (what waits for a person)."""

@@ -20,7 +20,7 @@ import msgspec
 import trio
 from msgspec import Struct, structs
 
-from config.loading.checks.addresses import is_loopback
+from config.loading.parse_addresses import is_loopback
 from config.security_settings import AccessIssuer
 from hub.downstream.access.claims import TokenVerdict, verdict_of
 from hub.downstream.access.read_unverified_jwt import Jwt, Unfit, Unsigned

@@ -24,7 +24,7 @@ from msgspec import Raw, Struct, field, structs
 
 from cache.shared_store import MAX_FACT_BYTES
 from config.remembered_facts import Memory
-from hub.catalog.view_names import View
+from hub.catalog.endpoint_views import View
 from hub.downstream.http.age_in_running_time import JournalClock
 from hub.link.autosave import SaveBarrier, autosave
 from hub.link.call_interface import Identity

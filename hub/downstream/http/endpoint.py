@@ -17,10 +17,11 @@ from typing import Final
 import trio
 
 from hub.calls.host_exchange import HostExchange
-from hub.catalog.view_names import EVERYTHING, View
+from hub.catalog.endpoint_views import EVERYTHING, View
 from hub.downstream.access.access import Access
 from hub.downstream.access.refusals import FORBIDDEN
 from hub.downstream.host_conversations import Hosts
+from hub.downstream.host_of_one_request import StatelessHost
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.downstream.http.refusals import NEITHER, RETRY_AFTER, Refused, no_session, not_allowed, nothing_here, refuse
 from hub.downstream.http.reply import Accepted, BatchAnswer, LegacyAnswer, ModernAnswer, read_accept
@@ -29,7 +30,6 @@ from hub.downstream.http.session import HttpSession
 from hub.downstream.http.sessions import HttpSessions
 from hub.downstream.http.slow_answers import SlowAnswers
 from hub.downstream.request_pipeline import answer, read_batch, refusal_of, run_batch, wants_answer
-from hub.downstream.stateless_host import StatelessHost
 from hub.downstream.taskless_request import TasklessRequest
 from hub.link.call_interface import Caller, Identity
 from hub.link.fault_isolation import keep_going

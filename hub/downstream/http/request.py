@@ -12,12 +12,12 @@ import trio
 from msgspec import Struct
 
 from hub.calls.host_exchange import HostExchange
-from hub.catalog.view_names import View
+from hub.catalog.endpoint_views import View
+from hub.downstream.host_of_one_request import StatelessHost
 from hub.downstream.http.refusals import RETRY_AFTER, Refused, refuse
 from hub.downstream.http.reply import Accepted, is_json, read_accept
 from hub.downstream.http.session import HttpSession
 from hub.downstream.request_pipeline import refusal_of, take_on
-from hub.downstream.stateless_host import StatelessHost
 from hub.downstream.taskless_request import Finish, TasklessRequest
 from hub.link.call_interface import Identity
 from hub.link.hub_errors import Overloaded

@@ -14,12 +14,12 @@ import trio
 from msgspec import Raw, structs
 
 from hub.calls.host_exchange import HostExchange, keep_untold, tell_nobody
-from hub.catalog.view_names import View
+from hub.catalog.endpoint_views import View
 from hub.downstream.host_conversations import Host, Hosts
+from hub.downstream.host_of_one_request import StatelessHost
 from hub.downstream.http.durable_sessions import DurableSessions, KeptFacts, Past
 from hub.downstream.http.event_stream import LISTEN_RETRY_MS, RETRY_MS, EventStream, StreamArchive
 from hub.downstream.request_pipeline import serve
-from hub.downstream.stateless_host import StatelessHost
 from hub.link.call_interface import Identity
 from hub.net.look_after_connections import HttpResponse
 from hub.routing.router import Router

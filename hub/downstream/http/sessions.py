@@ -6,7 +6,7 @@ from typing import Final
 
 import trio
 
-from hub.catalog.view_names import View
+from hub.catalog.endpoint_views import View
 from hub.downstream.host_conversations import Hosts
 from hub.downstream.http.durable_sessions import DurableSessions
 from hub.downstream.http.event_stream import StreamArchive

@@ -13,7 +13,7 @@ import trio
 from trio.lowlevel import checkpoint
 
 from hub.calls.host_exchange import HostExchange, keep_untold
-from hub.catalog.view_names import EVERYTHING, View
+from hub.catalog.endpoint_views import EVERYTHING, View
 from hub.downstream.host_conversations import Host, Hosts
 from hub.downstream.lines.preamble import NOBODY, VERSION, Preamble
 from hub.downstream.request_pipeline import answer, read_batch, refusal_of, run_batch, take_on, wants_answer

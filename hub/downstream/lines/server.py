@@ -24,8 +24,8 @@ from typing import Final
 import trio
 
 from config.loading.checks.profiles import OWN_LABEL
+from hub.catalog.endpoint_views import EVERYTHING, PROFILE_MARK, View
 from hub.catalog.profiles.profile_choice import find_profile
-from hub.catalog.view_names import EVERYTHING, PROFILE_MARK, View
 from hub.downstream.host_conversations import Hosts
 from hub.downstream.lines.connection import FLUSH_S, LineHost
 from hub.downstream.lines.preamble import Preamble, read_preamble

@@ -19,9 +19,9 @@ from config.loading.pipeline_references import StepReference, split_text, texts_
 from hub.bridge.era_bridge import EraBridge
 from hub.calls.host_exchange import HostExchange
 from hub.calls.step_exchange import StepExchange
+from hub.catalog.endpoint_views import View
 from hub.catalog.pipeline_tools import ShownPipeline
 from hub.catalog.search.meta_tools import one_line
-from hub.catalog.view_names import View
 from hub.link.call_interface import HostEnd, Interim
 from hub.link.hub_errors import DeadlineExceeded, Executed, HubError, InvalidArguments, Overloaded
 from hub.link.memory_budget import Account
@@ -30,6 +30,7 @@ from hub.routing.own_tools import Operate
 from hub.routing.pipelines.fill_arguments import MAX_VALUE_BYTES, MissingValue, PipelineValues
 from hub.routing.replies_for_hosts import HostReplies
 from hub.wire.errors_for_hosts import ScopesNeeded
+from hub.wire.excerpt_and_read_large_results import tells_error
 from hub.wire.jsonrpc import (
     Failure,
     RemoteProtocolError,
@@ -41,7 +42,6 @@ from hub.wire.jsonrpc import (
     peek_str,
     raw,
 )
-from hub.wire.large_message_shortcuts import tells_error
 from hub.wire.mcp import HUB_FAILURE, MISSING_CAPABILITY, TOOLS_CALL
 from hub.wire.total_item_limit import data_of, peek_limited
 

@@ -2,8 +2,9 @@
 
 Read in this order: `stage` (who is asked, and by what way), `sealed_questions` (the way of modern hosts), `approvals`
 (what is waited for and what was decided, for hosts and commands alike), `requests` (one thing that is asked, and the
-limits of how much), `grants` (what a person has agreed to for longer), `approval_subjects` (what a call is about),
-`texts_for_people` (what a person is shown), `question_form` (what may be answered).
+limits of how much), `grants` (what a person has agreed to for longer), `what_person_is_asked` (about one call;
+`digest_of_arguments` tells calls apart), `texts_for_people` (what a person is shown), `question_form` (what may be
+answered).
 
     host                    asked by                                            meanwhile
     legacy, has forms       a form on the stream of its call                    the call waits

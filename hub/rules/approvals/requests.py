@@ -20,7 +20,7 @@ from msgspec import Raw, Struct
 
 from hub.bridge.sealed_request_state import NO_ROUND, FirstRound
 from hub.calls.chain import Target
-from hub.catalog.view_names import View
+from hub.catalog.endpoint_views import View
 from hub.link.bounded_dict import BoundedDict
 from hub.link.call_interface import Caller, Identity
 from hub.link.hub_errors import Overloaded

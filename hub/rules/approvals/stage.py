@@ -22,16 +22,16 @@ from msgspec import structs
 
 from config.loading.checks.profiles import OWN_LABEL
 from config.settings import ApprovalsConfig, HubConfig
-from hub.bridge.input_rounds import MAX_ROUNDS
+from hub.bridge.questions_in_results import MAX_ROUNDS
 from hub.bridge.sealed_request_state import NO_ROUND, BadState, RequestStates
 from hub.calls.chain import WAIT, Intent, Next, Stage, Wait
 from hub.link.hub_errors import CallDenied, Overloaded
-from hub.rules.approvals.approval_subjects import MAX_ASKED_BYTES, VERBS, first_attempt, subject_of, wish_of
 from hub.rules.approvals.approvals import Approvals, approval_error, decline_error
 from hub.rules.approvals.grants import Grants
 from hub.rules.approvals.question_form import Decision, form, read_answer
 from hub.rules.approvals.requests import ApprovalRequest, Wish
 from hub.rules.approvals.sealed_questions import BroughtBack, SealedQuestions, brings_state
+from hub.rules.approvals.what_person_is_asked import MAX_ASKED_BYTES, VERBS, first_attempt, subject_of, wish_of
 from hub.rules.policy.judge import Judge, Note
 from hub.rules.policy.verdict import Effect, Verdict
 from hub.wire.capabilities import FORM, elicitation_modes

@@ -9,7 +9,7 @@ from typing import Final
 
 import trio
 
-from config.environment.variables_for_servers import passing
+from config.environment.pass_variables_by_patterns import passing
 from config.secrets.run_child import ChildFailed, run_child
 from config.security_settings import HookConfig
 from config.settings import LOOPBACK

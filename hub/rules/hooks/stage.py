@@ -19,9 +19,9 @@ from hub.bridge.parking.parking import PARK
 from hub.bridge.sealed_request_state import BadState, RequestStates, state_of
 from hub.bridge.tasks.task_bridge import ABSORBED
 from hub.calls.chain import WAIT, Intent, Next, Stage, Wait
+from hub.catalog.endpoint_views import home_of
 from hub.catalog.tool_annotations import WORST
 from hub.catalog.upstream_entries import UpstreamEntries
-from hub.catalog.view_names import home_of
 from hub.link.call_interface import Interim, Operation
 from hub.link.hub_errors import CallDenied, Executed, HookUnanswered
 from hub.link.log_context import spell_ref
@@ -30,7 +30,7 @@ from hub.rules.hooks.messages import AFTER, BEFORE, HookFailed, Opinion, message
 from hub.rules.hooks.run import Hook
 from hub.rules.policy.judge import Judge, Note, holds
 from hub.rules.policy.verdict import Effect
-from hub.rules.unambiguous_arguments import settle
+from hub.rules.settle_arguments import settle
 from hub.wire.jsonrpc import Failure, Reply, Result, open_object, raw
 from hub.wire.mcp import RESULT_TYPE, Era, Kind
 

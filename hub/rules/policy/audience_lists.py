@@ -9,8 +9,8 @@ from functools import partial
 from msgspec import structs
 
 from hub.catalog.catalog import Catalog
+from hub.catalog.endpoint_views import View
 from hub.catalog.upstream_entries import Route, VisibleEntry
-from hub.catalog.view_names import View
 from hub.rules.policy.judge import Judge
 from hub.rules.policy.verdict import Effect
 from hub.wire.mcp import Kind

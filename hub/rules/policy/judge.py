@@ -32,11 +32,11 @@ from config.policy.selectors import (
 from config.profile_settings import DEFAULT_PROFILE
 from config.server_names import server_of
 from hub.catalog.catalog import Catalog
+from hub.catalog.endpoint_views import View, home_of
 from hub.catalog.sign_in_tool import SIGN_IN, SignInTool
 from hub.catalog.time_slices import STEP, Steps
 from hub.catalog.tool_annotations import WORST
 from hub.catalog.upstream_entries import Route, UpstreamEntries, VisibleEntry
-from hub.catalog.view_names import View, home_of
 from hub.link.bounded_dict import BoundedDict
 from hub.link.call_interface import NO_RIGHTS, Caller, Identity, Rights, Tenant
 from hub.rules.policy.arguments_for_conditions import (

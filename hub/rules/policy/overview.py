@@ -10,9 +10,9 @@ from msgspec import Raw, structs
 
 from config.policy.selectors import PROMPT, RESOURCE, TOOL
 from hub.catalog.catalog import Catalog
+from hub.catalog.endpoint_views import View
 from hub.catalog.tool_annotations import hints_for
 from hub.catalog.upstream_entries import Route, UpstreamEntries, VisibleEntry
-from hub.catalog.view_names import View
 from hub.control.answers import PolicyExplanation, PolicyReport, PolicyRow
 from hub.link.call_interface import Identity
 from hub.rules.policy.judge import WORDS, CannotJudge, Judge, Judgement

@@ -28,7 +28,7 @@ from config.policy.selectors import (
     read_selector,
 )
 from config.settings import HubConfig, UpstreamConfig
-from hub.catalog.view_names import home_of
+from hub.catalog.endpoint_views import home_of
 from hub.rules.policy.verdict import Effect, Verdict
 
 MODES: Final[Mapping[str, Mapping[Effect, tuple[str, ...]]]] = {

@@ -8,12 +8,12 @@ import pytest
 
 from config.editing.imported_file import blocks_of, compose_file, marks_of_removal, without
 from config.editing.text.change import EditRefused
-from config.hosts.host_file_records import HadBefore
 from config.hosts.host_servers import identities, survey
 from config.hosts.hub_entries import KEY, Records, stdio_entry
 from config.hosts.import_plan import Import, block, identities_in
 from config.hosts.known_hosts import Machine, Place, all_hosts, every_user_file, project_files
 from config.hosts.removal_choice import drop_changed, plan_host_removals
+from config.hosts.servers_hosts_had import HadBefore
 from config.hosts.servers_in_hub import names_by_identity as known_servers
 from config.hosts.unwrap_proxies import package_of, unwrap
 from config.loading.assemble import load_all

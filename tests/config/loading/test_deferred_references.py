@@ -12,7 +12,8 @@ from config.diagnostics import ConfigError
 from config.diff import compare, config_key, source_of
 from config.loading.assemble import load_all
 from config.projects import load_project
-from config.secret_references import Reference, in_headers, references_of, resolve_references, spell_references
+from config.secret_references import Reference, in_headers, references_of, spell_references
+from config.secrets.fill_secret_values import resolve_references
 from config.settings import HubConfig
 
 SERVER = '[upstreams.a]\ncommand = "true"\n'

@@ -8,7 +8,7 @@ import pytest
 from msgspec import Raw
 
 from config.settings import UpstreamConfig
-from hub.bridge.input_rounds import (
+from hub.bridge.questions_in_results import (
     MAX_AT_ONCE,
     capabilities_offered,
     check_answers,

@@ -6,8 +6,8 @@ import pytest
 import trio
 import trio.testing
 
-from hub.bridge.input_rounds import MAX_ROUNDS, Crossing, InputRefused
 from hub.bridge.pending_url_elicitations import MAX_SENT, MAX_VISITS, PageVisits
+from hub.bridge.questions_in_results import MAX_ROUNDS, Crossing, InputRefused
 from hub.bridge.sealed_request_state import RequestStates, answers_of
 from hub.bridge.url_elicitation import AGAIN, URL_WAIT_S, UrlElicitations, VisitNeeded, round_of
 from hub.link.call_interface import Interim

@@ -6,7 +6,7 @@ import pytest
 
 from hub.calls.host_exchange import HostExchange
 from hub.calls.step_exchange import StepExchange
-from hub.catalog.view_names import EVERYTHING, profile_view
+from hub.catalog.endpoint_views import EVERYTHING, profile_view
 from hub.link.call_interface import Caller, Identity
 from hub.wire.jsonrpc import Failure, raw
 from hub.wire.mcp import L4, MODERN

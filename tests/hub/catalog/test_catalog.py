@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from hub.catalog.catalog import Catalog, NameTable
+from hub.catalog.endpoint_views import server_view
 from hub.catalog.list_result import SIGN_IN_TTL_MS
 from hub.catalog.merge_catalog import merge
 from hub.catalog.sign_in_tool import SignInTool
 from hub.catalog.time_slices import finish
 from hub.catalog.upstream_entries import MAX_CHUNKS, Route, UpstreamEntries, quote_some
 from hub.catalog.uri_claims import UriClaims
-from hub.catalog.view_names import server_view
 from hub.catalog.visible_names import Rules, UpstreamRule
 from hub.link.sealing import Sealer
 from hub.wire.jsonrpc import RemoteProtocolError, encode_response, raw

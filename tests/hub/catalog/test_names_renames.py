@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hub.catalog.endpoint_views import server_view
 from hub.catalog.merge_catalog import merge
 from hub.catalog.time_slices import finish
 from hub.catalog.upstream_entries import Route
 from hub.catalog.uri_claims import UriClaims
-from hub.catalog.view_names import server_view
 from hub.catalog.visible_names import Rules, UpstreamRule, rename
 from hub.wire.mcp import L4, Kind
 from tests.hub.catalog.test_catalog import entry, snapshot

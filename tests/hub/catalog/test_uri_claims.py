@@ -6,7 +6,7 @@ import random
 import pytest
 
 from hub.catalog.uri_claims import MAX_CLAIMED_CHARS, MAX_CLAIMS, MAX_EXPRESSIONS, MAX_SCHEMES, UriClaims
-from hub.catalog.uri_tags import MAX_ALIKE, MAX_MATCHED_CHARS, MAX_TRIED
+from hub.catalog.uri_templates import MAX_ALIKE, MAX_MATCHED_CHARS, MAX_TRIED
 from tests.support.counting import calls_of, lines_of
 
 

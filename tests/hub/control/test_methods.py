@@ -11,7 +11,7 @@ from hub.control.methods import ENDLESS, METHODS, read
 from hub.daemon.api import DaemonApi
 from hub.daemon.dashboard.lazy_dashboard import Dashboard
 from hub.daemon.decision_requests import DecisionRequests
-from hub.daemon.live.live_requests import LiveRequests
+from hub.daemon.live.calls_and_overview import LiveRequests
 from hub.daemon.metrics.page import MetricsPage
 from hub.daemon.sign_in_requests import SignInRequests
 

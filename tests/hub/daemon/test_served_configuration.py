@@ -8,7 +8,8 @@ import pytest
 
 from config.loading.assemble import Loaded
 from config.profile_settings import Profile, ToolOverride
-from config.secret_references import Reference, mark_reference, with_given
+from config.secret_references import Reference, mark_reference
+from config.secrets.fill_secret_values import with_given
 from config.settings import HubConfig
 from hub.daemon.served_configuration import START_PATIENCE_S, FixedReferences
 from tests.support.attached import INITIALIZE, Host, hubd

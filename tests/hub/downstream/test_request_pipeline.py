@@ -10,11 +10,11 @@ import trio
 
 import hub
 from hub.calls.host_exchange import HostExchange
-from hub.catalog.view_names import profile_view
+from hub.catalog.endpoint_views import profile_view
 from hub.daemon.api import OPERATOR, DaemonApi
 from hub.downstream.host_conversations import Hosts
+from hub.downstream.host_of_one_request import StatelessHost
 from hub.downstream.request_pipeline import answer, serve, take_on
-from hub.downstream.stateless_host import StatelessHost
 from hub.link.call_interface import Caller
 from hub.link.hub_errors import Overloaded
 from hub.wire.jsonrpc import Failure, Request, Result, raw

@@ -10,7 +10,7 @@ from msgspec import structs
 from config.profile_settings import Profile
 from config.projects import Trust, load_project
 from config.settings import HubConfig
-from hub.catalog.view_names import profile_view, project_view
+from hub.catalog.endpoint_views import profile_view, project_view
 from hub.link.call_interface import Identity
 from hub.projects.find_project_of_host import TrustedProjects
 from hub.wire.mcp import L4, MODERN

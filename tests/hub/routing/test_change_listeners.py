@@ -6,8 +6,8 @@ import pytest
 import trio
 import trio.testing
 
+from hub.catalog.endpoint_views import EVERYTHING, server_view
 from hub.catalog.uri_claims import UriClaims
-from hub.catalog.view_names import EVERYTHING, server_view
 from hub.catalog.visible_names import Rules, UpstreamRule
 from hub.link.hub_errors import Overloaded, UpstreamUnavailable
 from hub.link.sealing import Sealer

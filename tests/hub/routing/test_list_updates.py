@@ -7,8 +7,8 @@ import trio
 import trio.testing
 from msgspec import Raw
 
+from hub.catalog.endpoint_views import server_view
 from hub.catalog.uri_claims import UriClaims
-from hub.catalog.view_names import server_view
 from hub.catalog.visible_names import Rules, UpstreamRule
 from hub.link.sealing import Sealer
 from hub.routing.list_updates import COALESCE_S, ListUpdates

@@ -10,12 +10,12 @@ from msgspec import Raw, structs
 import hub.catalog.upstream_entries
 from config.profile_settings import Profile, ToolOverride
 from hub.catalog.catalog import Catalog
+from hub.catalog.endpoint_views import EVERYTHING, profile_view, server_view
 from hub.catalog.merge_catalog import choose, merge
 from hub.catalog.profiles.profile_entries import ProfileRules
 from hub.catalog.time_slices import STEP, finish
 from hub.catalog.upstream_entries import UpstreamEntries
 from hub.catalog.uri_claims import UriClaims
-from hub.catalog.view_names import EVERYTHING, profile_view, server_view
 from hub.catalog.visible_names import Rules, UpstreamRule
 from hub.link.sealing import Sealer
 from hub.routing.list_updates import ListUpdates

@@ -7,7 +7,7 @@ import trio
 from msgspec import structs
 
 from hub.calls.host_exchange import HostExchange
-from hub.catalog.view_names import EVERYTHING, server_view
+from hub.catalog.endpoint_views import EVERYTHING, server_view
 from hub.link.hub_errors import UpstreamUnavailable
 from hub.wire.jsonrpc import RemoteProtocolError, Request, Result, raw
 from hub.wire.mcp import L1, L3, L4, MODERN, Kind

@@ -14,6 +14,7 @@ from msgspec import UNSET, Raw
 
 from hub.wire import byte_checks, jsonrpc, level_item_limit
 from hub.wire.byte_checks import MAX_DEPTH, MAX_MEMBERS
+from hub.wire.excerpt_and_read_large_results import LARGE_BYTES
 from hub.wire.jsonrpc import (
     EMPTY,
     MAX_ID,
@@ -32,7 +33,6 @@ from hub.wire.jsonrpc import (
     join,
     response_pieces,
 )
-from hub.wire.large_message_shortcuts import LARGE_BYTES
 from hub.wire.level_item_limit import PREFIX_BYTES
 from tests.support.tables import each_row
 

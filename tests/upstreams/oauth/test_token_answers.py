@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from config.setting_declarations import Secret
 from tests.support.token_world import START, answer, error, tokens
 from upstreams.fetch.terms_and_answers import Fetched
-from upstreams.oauth.id_tokens import check_id_token, lasts
+from upstreams.oauth.check_id_token import check_id_token, lasts
 from upstreams.oauth.model import OAuthProblem, OAuthUnavailable
 from upstreams.oauth.token_answers import LONGEST_LIFE_S, TokenRefused, read_id_jag, read_token_answer
 

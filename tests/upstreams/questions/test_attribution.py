@@ -23,7 +23,7 @@ from upstreams.questions.attribution import (
     task_in,
     task_of,
 )
-from upstreams.questions.call_deadlines import Running
+from upstreams.running_call import Running
 from upstreams.session_contract import CallTimeouts
 
 TASK = "io.modelcontextprotocol/related-task"

@@ -23,8 +23,8 @@ from hub.wire import jsonrpc
 from hub.wire.capabilities import initialize_params
 from hub.wire.jsonrpc import Notification, Reply, Request, RequestId, Result, raw
 from hub.wire.mcp import CANCELLED, INITIALIZE, INITIALIZED, L4, PING, SET_LEVEL, Era
-from upstreams.questions.call_deadlines import Running
 from upstreams.questions.questions import Answering
+from upstreams.running_call import Running
 from upstreams.session_contract import COMMON, SessionEvents, SessionTerms, StatusError
 from upstreams.transports.http.answer_stream import AnswerStream, OnMessage, stream_headers
 from upstreams.transports.http.client import BegunRequest

@@ -20,7 +20,8 @@ from hub.link import hub_errors
 from hub.link.call_interface import Done, Exchange, Operation, Program
 from hub.wire.jsonrpc import Failure, Notification, Reply, Request
 from hub.wire.mcp import COMPLETE, DISCOVER, LIST_METHOD, MESSAGE, PING, PROGRESS, PROMPTS_GET, RESOURCES_READ, Kind
-from upstreams.questions.call_deadlines import Running, deadline_watch
+from upstreams.deadline_watch import deadline_watch
+from upstreams.running_call import Running
 from upstreams.session_contract import COMMON, CallTimeouts, SessionEvents, SessionTerms
 from upstreams.transports.http.answer_stream import OnMessage
 from upstreams.transports.http.client import BegunRequest

@@ -24,7 +24,7 @@ from typing import Any, Final
 import trio
 from trio.lowlevel import checkpoint
 
-from config.environment.variables_for_servers import select_passed
+from config.environment.pass_variables_by_patterns import select_passed
 from config.settings import UpstreamConfig
 from hub.link.hub_errors import UpstreamUnavailable
 from hub.link.log_context import SUBJECT, UpstreamSubject

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from config.editing.text import jsonc
 from config.editing.text.change import EditRefused
-from config.editing.text.format_and_root import Shape
+from config.editing.text.file_shape import Shape
 from config.editing.text.serverfile import assign, entries, insert, plain, read, remove, snippet
 from config.loading.json_scanner import scan
 

@@ -7,11 +7,12 @@ import pytest
 
 from config.diagnostics import ConfigError
 from config.loading.assemble import load_all
-from config.loading.checks.addresses import is_loopback
 from config.loading.checks.hub import problems_of_hub
 from config.loading.checks.oauth import problems_of_oauth, problems_of_oauth_in_hub
 from config.loading.checks.upstream import problems_of_upstream, warnings_of_upstream
-from config.secret_references import references_of, resolve_references
+from config.loading.parse_addresses import is_loopback
+from config.secret_references import references_of
+from config.secrets.fill_secret_values import resolve_references
 from config.security_settings import IdentityProvider, OAuthConfig, UpstreamOAuth
 from config.setting_declarations import Secret
 from config.settings import HubConfig, Timeouts, UpstreamConfig

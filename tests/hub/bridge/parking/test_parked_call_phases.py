@@ -5,8 +5,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from hub.bridge.input_rounds import MAX_OPEN, MAX_ROUNDS
 from hub.bridge.parking.parked_call_phases import TRANSITIONS, CallEvent, ParkedState, Phase
+from hub.bridge.questions_in_results import MAX_OPEN, MAX_ROUNDS
 from hub.bridge.sealed_request_state import EXPIRED, LOST, USED, BadState
 from hub.link.call_interface import Caller, Identity
 from hub.wire.jsonrpc import Failure, Raw, RemoteProtocolError, Result, peek_object, raw

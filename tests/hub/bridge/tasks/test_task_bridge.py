@@ -7,7 +7,7 @@ import trio
 from msgspec import Raw, structs
 
 from config.settings import Timeouts, UpstreamConfig
-from hub.bridge.input_rounds import Crossing
+from hub.bridge.questions_in_results import Crossing
 from hub.bridge.sealed_request_state import RequestStates
 from hub.bridge.tasks.task_bridge import Tasks
 from hub.link.call_interface import Exchange, Operation

@@ -3,8 +3,8 @@
 import pytest
 
 from config.profile_settings import Profile
+from hub.catalog.endpoint_views import EVERYTHING, View, profile_view, server_view
 from hub.catalog.profiles.profile_choice import ProfileChoice, find_profile
-from hub.catalog.view_names import EVERYTHING, View, profile_view, server_view
 
 SHOP = View("@shop-1f3a5c07")
 CODING, REVIEW, DEFAULT = (profile_view(name) for name in ("coding", "review", "default"))

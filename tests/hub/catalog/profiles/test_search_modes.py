@@ -3,8 +3,8 @@
 import pytest
 from msgspec import structs
 
+from hub.catalog.endpoint_views import EVERYTHING, profile_view, server_view
 from hub.catalog.profiles.search_modes import HostLimits, SearchModes
-from hub.catalog.view_names import EVERYTHING, profile_view, server_view
 
 LIMITS = {"windsurf": HostLimits(100, 20_000), "lm-studio": HostLimits(128, 4_000)}
 FOUND = structs.replace(EVERYTHING, search=True)

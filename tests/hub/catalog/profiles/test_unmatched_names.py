@@ -6,12 +6,12 @@ import pytest
 from msgspec import Raw
 
 from config.profile_settings import Profile, ToolOverride
+from hub.catalog.endpoint_views import profile_view, project_view
 from hub.catalog.merge_catalog import choose, merge
 from hub.catalog.profiles.profile_entries import ProfileRules
 from hub.catalog.sign_in_tool import SignInTool
 from hub.catalog.time_slices import finish
 from hub.catalog.uri_claims import UriClaims
-from hub.catalog.view_names import profile_view, project_view
 from hub.catalog.visible_names import Rules, UpstreamRule
 from hub.wire.jsonrpc import raw
 from hub.wire.mcp import L4, Kind

@@ -5,8 +5,8 @@ import json
 import pytest
 from msgspec.structs import replace
 
+from hub.catalog.endpoint_views import View
 from hub.catalog.uri_claims import UriClaims
-from hub.catalog.view_names import View
 from hub.catalog.visible_names import UpstreamRule
 from hub.wire.mcp import L1, L4, MODERN, Kind
 from tests.hub.catalog.test_catalog import entry, ids, listed, merged, rules, snapshot

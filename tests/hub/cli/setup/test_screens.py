@@ -5,9 +5,9 @@ import json
 import pytest
 
 from config.hosts.hub_entries import KEY, Records
-from config.hosts.import_files import Write
 from config.hosts.install import plan_entries
 from config.hosts.known_hosts import Machine, all_hosts, user_places
+from config.hosts.plan_and_write_import import Write
 from config.hosts.removal_choice import HostRemovals
 from config.hosts.removed_originals import remove_from_host
 from hub.cli.configuration.env_command import Capture

@@ -6,7 +6,7 @@ import pytest
 
 from config.security_settings import PolicyConfig
 from config.settings import UpstreamConfig
-from hub.daemon.live.live_requests import LiveRequests
+from hub.daemon.live.calls_and_overview import LiveRequests
 from hub.daemon.live.waiting_items import KINDS, find_items
 from tests.hub.daemon.metrics.test_families import families_of, of, read
 from tests.support.dashboard_world import a_dashboard

@@ -11,8 +11,8 @@ import trio.testing
 from cache.shared_store import MAX_FACT_BYTES
 from config.profile_settings import Profile
 from config.remembered_facts import Memory
+from hub.catalog.endpoint_views import EVERYTHING
 from hub.catalog.profiles.profile_choice import ProfileChoice
-from hub.catalog.view_names import EVERYTHING
 from hub.downstream.http import age_in_running_time, sessions
 from hub.downstream.http import durable_sessions as module
 from hub.downstream.http.durable_sessions import LIFE_S, MAX_ID, MAX_URIS, DurableSessions, KeptFacts

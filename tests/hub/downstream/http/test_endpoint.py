@@ -5,7 +5,7 @@ import pytest
 import trio
 import trio.testing
 
-from hub.catalog.view_names import EVERYTHING, server_view
+from hub.catalog.endpoint_views import EVERYTHING, server_view
 from hub.downstream.host_conversations import SESSION_IN_FLIGHT
 from hub.downstream.http.endpoint import Endpoint
 from hub.downstream.http.reply import is_json, read_accept

@@ -4,7 +4,7 @@ import pytest
 import trio
 import trio.testing
 
-from hub.catalog.view_names import EVERYTHING
+from hub.catalog.endpoint_views import EVERYTHING
 from hub.wire.http.sse import SseParser
 from hub.wire.jsonrpc import encode, raw
 from hub.wire.mcp import CLIENT_CAPABILITIES_KEY, L4, MODERN, TOOLS_CALL, VERSION_KEY, Kind

@@ -7,7 +7,7 @@ import pytest
 import trio
 import trio.testing
 
-from hub.catalog.view_names import EVERYTHING, project_view
+from hub.catalog.endpoint_views import EVERYTHING, project_view
 from hub.downstream.http.durable_sessions import MAX_KEPT_CHARS, KeptFacts
 from hub.downstream.http.session import RETURN_S
 from hub.link.call_interface import Identity

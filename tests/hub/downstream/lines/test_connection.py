@@ -10,7 +10,7 @@ import trio
 import trio.testing
 
 import hub.downstream.request_pipeline
-from hub.catalog.view_names import EVERYTHING, server_view
+from hub.catalog.endpoint_views import EVERYTHING, server_view
 from hub.downstream.host_conversations import SESSION_IN_FLIGHT, Hosts
 from hub.downstream.lines import connection as downstream
 from hub.downstream.lines.connection import EOF_GRACE_S, MAX_MESSAGE_BYTES, TURN, LineHost

@@ -8,7 +8,7 @@ import pytest
 import trio
 import trio.testing
 
-from hub.catalog.view_names import EVERYTHING, project_view
+from hub.catalog.endpoint_views import EVERYTHING, project_view
 from hub.downstream.host_conversations import Hosts
 from hub.downstream.lines.connection import PLACED_S
 from hub.downstream.lines.preamble import Preamble

@@ -3,7 +3,7 @@
 import pytest
 from msgspec import structs
 
-from hub.catalog.view_names import EVERYTHING
+from hub.catalog.endpoint_views import EVERYTHING
 from hub.link.call_interface import Caller, Identity
 from hub.link.hub_errors import Overloaded
 from hub.rules.approvals.requests import (

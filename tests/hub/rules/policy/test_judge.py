@@ -10,11 +10,11 @@ from msgspec import Raw, structs
 
 from config.security_settings import AccessConfig, AccessIssuer, ConditionalRule, PolicyConfig
 from config.settings import HubConfig, UpstreamConfig
+from hub.catalog.endpoint_views import EVERYTHING
 from hub.catalog.merge_catalog import merge
 from hub.catalog.time_slices import finish
 from hub.catalog.upstream_entries import Route
 from hub.catalog.uri_claims import UriClaims
-from hub.catalog.view_names import EVERYTHING
 from hub.catalog.visible_names import Rules, UpstreamRule
 from hub.link.call_interface import NO_RIGHTS, Caller, Identity, Rights
 from hub.rules.policy.arguments_for_conditions import decode_arguments, encode_arguments, refuse_other_types, types_of

@@ -23,7 +23,7 @@ from hub.wire.jsonrpc import Failure, Result
 from tests.support.descriptors import LOOKS, left_open, open_descriptors, pause
 from tests.support.http_fixture import Ear, Fixture, config_for, run
 from tests.support.http_peer import PeerRequest, Script, Talk, http_peer
-from upstreams.questions.call_deadlines import deadline_watch
+from upstreams.deadline_watch import deadline_watch
 from upstreams.session_contract import CallTimeouts
 
 COUNT: Final = int(os.environ.get("HUBD_FUZZ", "300"))

@@ -16,7 +16,7 @@ from hub.wire.jsonrpc import Reply, Result, raw
 from tests.support.begun_tasks import counted_tasks
 from tests.support.http_fixture import ERAS, TEXT, TIMEOUTS, Ear, Fixture, note, running
 from tests.support.http_peer import PeerRequest, Script, Talk, head
-from upstreams.questions.call_deadlines import Running
+from upstreams.running_call import Running
 from upstreams.session_contract import CallTimeouts
 from upstreams.transports.http.streamable_session import StreamableSession
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from config.environment.variables_for_servers import PASSED, mistakes, passing, select_passed
+from config.environment.pass_variables_by_patterns import PASSED, mistakes, passing, select_passed
 from config.secrets.detection import looks_secret
 
 SHELL = {

@@ -13,7 +13,15 @@ from msgspec import Raw, structs
 from config.remembered_facts import Memory
 from config.security_settings import ElicitationBudget
 from config.settings import UpstreamConfig
-from hub.bridge.input_rounds import MAX_AT_ONCE, MAX_ROUNDS, Crossing, InputRefused, admit, call_to_the_end, read_wanted
+from hub.bridge.questions_in_results import (
+    MAX_AT_ONCE,
+    MAX_ROUNDS,
+    Crossing,
+    InputRefused,
+    admit,
+    call_to_the_end,
+    read_wanted,
+)
 from hub.downstream.host_questions import HostQuestions
 from hub.link.call_interface import Operation
 from hub.link.elicitation_ends import FinishedElicitations

@@ -6,10 +6,10 @@ from config.base_directories import state_dir
 from config.diff import difference
 from config.loading.assemble import load_all
 from config.loading.checks.profiles import MAX_ARGUMENTS_TOLD
-from config.secret_references import (
+from config.secret_references import Reference
+from config.secrets.fill_secret_values import (
     MAX_FIXED_BYTES,
     NOT_READ_YET,
-    Reference,
     references_in_profiles,
     unread_arguments,
     with_values,

@@ -7,7 +7,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from config.hosts.host_file_records import FORMAT, Had
+from config.hosts.records_by_file import FORMAT
+from config.hosts.servers_hosts_had import Had
 from tests.support.attached import DEMO, INITIALIZE, Host, hubd, upstream
 from tests.support.processes import HUBD
 from tests.support.stdio_host import StdioHost

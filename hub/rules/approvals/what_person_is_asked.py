@@ -13,11 +13,12 @@ from config.diff import what_runs
 from config.loading.split_accounts import whole_name
 from hub.calls.chain import Intent
 from hub.catalog.tool_annotations import hints_for, marks_of
+from hub.rules.approvals.digest_of_arguments import digest_of
 from hub.rules.approvals.requests import Subject, Wish
 from hub.rules.approvals.texts_for_people import question_text, show_arguments, show_marks, show_program
 from hub.rules.fingerprints import hash_of, key_of
 from hub.rules.policy.verdict import Verdict
-from hub.rules.unambiguous_arguments import digest_of, settle
+from hub.rules.settle_arguments import settle
 from hub.wire.jsonrpc import EMPTY, Request, detach, peek_array, peek_object, peek_str
 from hub.wire.mcp import COMPLETE, PROMPTS_GET, RESOURCES_READ, TASKS_UPDATE, TOOLS_CALL, Kind
 from hub.wire.printable import visible

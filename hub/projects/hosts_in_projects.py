@@ -25,7 +25,7 @@ import trio
 
 from config.projects import Project
 from config.settings import UpstreamConfig
-from hub.catalog.view_names import EVERYTHING, View, project_view
+from hub.catalog.endpoint_views import EVERYTHING, View, project_view
 from hub.catalog.visible_names import rule_of
 from hub.control.answers import ProjectRow
 from hub.downstream.host_conversations import Host

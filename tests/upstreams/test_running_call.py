@@ -8,7 +8,8 @@ import trio
 from hub.link.call_interface import Operation
 from hub.wire.jsonrpc import Result, raw
 from tests.support.fakes import FakeHost
-from upstreams.questions.call_deadlines import Running, deadline_watch
+from upstreams.deadline_watch import deadline_watch
+from upstreams.running_call import Running
 from upstreams.session_contract import CallTimeouts
 
 DONE = Result(raw({}))

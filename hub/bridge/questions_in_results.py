@@ -20,8 +20,8 @@ from hub.link.hub_errors import HubError, UpstreamProtocolError
 from hub.link.sync_primitives import Promise
 from hub.wire import jsonrpc
 from hub.wire.capabilities import URL
+from hub.wire.excerpt_and_read_large_results import excerpt
 from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Request, Result, raw
-from hub.wire.large_message_shortcuts import excerpt
 from hub.wire.mcp import ELICIT, INPUT_REQUIRED, MODERN, QUESTIONS, RESULT_TYPE, Era, era_of
 from hub.wire.questions.askable_questions import Question, QuestionRefusal, check_capabilities, mode_of
 from hub.wire.questions.check_and_translate import answer_for_upstream, question_for_host

@@ -11,8 +11,8 @@ from typing import Final
 from urllib.parse import SplitResult
 
 from config.diagnostics import Problem
-from config.loading.checks.addresses import is_plain, split_plain, split_url
 from config.loading.checks.http_access import TOKEN_RULE
+from config.loading.parse_addresses import is_plain, split_plain, split_url
 from config.setting_declarations import declarations
 from config.settings import MAX_REPLICA, REPLICA_NAME, TOKEN, CacheConfig, HubConfig
 

@@ -13,11 +13,11 @@ from msgspec import structs
 
 from config.projects import Trust, load_project
 from config.settings import HubConfig, Timeouts, UpstreamConfig
-from hub.catalog.view_names import project_view
+from hub.catalog.endpoint_views import project_view
 from hub.link.call_interface import Identity
-from hub.projects import find_project_of_host, projects
+from hub.projects import find_project_of_host, hosts_in_projects
 from hub.projects.find_project_of_host import ROOTS_ANSWER_S, TrustedProjects, first_directory
-from hub.projects.projects import LINGER_S
+from hub.projects.hosts_in_projects import LINGER_S
 from hub.wire.jsonrpc import Failure
 from hub.wire.mcp import L4, MODERN
 from tests.support.fakes import FakeUpstream
@@ -559,7 +559,7 @@ async def test_a_file_system_that_hangs_holds_up_nobody_else(shop: Shop, monkeyp
 
 
 async def test_projects_are_looked_for_in_so_many_directories(shop: Shop, monkeypatch):
-    monkeypatch.setattr(projects, "MAX_PLACES", 3)
+    monkeypatch.setattr(hosts_in_projects, "MAX_PLACES", 3)
     shop.write(DB)
     async with a_house(shop.fakes("db"), **shop.projects) as house:
         hosts = [await house.host("lines", L4, workplace=shop.home / str(number)) for number in range(3)]

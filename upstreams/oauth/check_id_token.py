@@ -1,7 +1,7 @@
-"""ID tokens, which say who signed in. Pure.
+"""The check that an ID token belongs to this sign-in, and whether it lasts long enough to be shown. Pure.
 
-They (OpenID Connect Core 2) are read only straight from the token endpoint, over TLS, so their signature adds nothing
-(3.1.3.7, 6.).
+ID tokens (OpenID Connect Core 2) are read only straight from the token endpoint, over TLS, so their signature adds
+nothing (3.1.3.7, 6.).
 """
 
 from base64 import urlsafe_b64decode

@@ -8,13 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from hub.bridge.input_rounds import may_want_input
+from hub.bridge.questions_in_results import may_want_input
 from hub.bridge.tasks.translate_tasks import may_be_task
 from hub.catalog.rewrite_embedded_uris import localise
-from hub.wire import jsonrpc, large_message_shortcuts
+from hub.wire import excerpt_and_read_large_results, jsonrpc
 from hub.wire.byte_checks import MAX_DEPTH, one_line
-from hub.wire.jsonrpc import RemoteProtocolError, Result, decode
-from hub.wire.large_message_shortcuts import (
+from hub.wire.excerpt_and_read_large_results import (
     LARGE_BYTES,
     MAX_QUOTES,
     MAX_TEXTS,
@@ -23,6 +22,7 @@ from hub.wire.large_message_shortcuts import (
     look_at_result,
     read_tool_result,
 )
+from hub.wire.jsonrpc import RemoteProtocolError, Result, decode
 from hub.wire.mcp import L4, LEGACY_VERSIONS, MODERN
 from hub.wire.results_for_hosts import make_plain_modern, result_for_host
 
@@ -224,4 +224,4 @@ def test_hosts_are_read_by_all_rules():
 
 
 def test_no_name_that_is_looked_for_is_longer_than_what_is_kept_of_it():
-    assert 6 * len("io.modelcontextprotocol/related-task") < STRETCH_BYTES < large_message_shortcuts.LARGE_BYTES
+    assert 6 * len("io.modelcontextprotocol/related-task") < STRETCH_BYTES < excerpt_and_read_large_results.LARGE_BYTES

@@ -6,7 +6,7 @@ from typing import ClassVar
 import trio
 from msgspec import Struct
 
-from hub.catalog.view_names import EVERYTHING, View
+from hub.catalog.endpoint_views import EVERYTHING, View
 from hub.downstream.request_admission import RunningRequests
 from hub.link.call_interface import RunningCall
 from hub.wire.jsonrpc import RequestId
