@@ -93,7 +93,7 @@ class RecorderPages(BaseHTTPRequestHandler):
             self.send_response(202)
             self.end_headers()
             return
-        said = answer(message.get("method"), (message.get("params") or {}).get("name"))
+        said = answer(message.get("method"), f"{(message.get('params') or {}).get('name')}: done")
         data = json.dumps({"jsonrpc": "2.0", "id": message["id"], **said}).encode()
         self.send_response(200)
         self.send_header("Content-Type", "application/json")

@@ -156,7 +156,7 @@ class Atlas(TrustedProjects):
     def write(self, root: Path, upstreams: dict[str, UpstreamConfig], *, allowed: bool) -> None:
         """Write the files of a project."""
         digest = repr((root, upstreams))
-        more: dict[str, Any] = {"origins": {}, "warnings": ()}
+        more: dict[str, Any] = {"accounts": {}, "origins": {}, "warnings": ()}
         self.projects[root] = Project(root=root, files=(), digest=digest, upstreams=upstreams, **more)
         if allowed:
             self.allowed.add(digest)

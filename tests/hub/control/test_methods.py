@@ -35,7 +35,7 @@ MEMBERS = {
     " loop faults replica instructions_tokens profiles all_tools all_tokens audit calls requests",
     "audit": "records head lost problem required removed log",
     "upstreams": "since_s last_error last_error_ago_s last_exit restarts next_attempt_s ends_lately crash_loop name"
-    " state installing installing_s queued era"
+    " label state installing installing_s queued era"
     " version transport pid counts failures health silent_s in_flight degraded sessions mode unattributed"
     " beyond_budget withheld_roots sandbox settling parked stale_config tokens largest connected_ago_s account limits"
     " pins unchecked changed",

@@ -326,6 +326,7 @@ def test_it_imports_nothing_heavy():
         "config",
         "config.base_directories",
         "config.hubd_executable",
+        "config.private_directories",
         "fcntl",
         "hub",
         "hub.linux",
