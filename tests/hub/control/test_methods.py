@@ -33,7 +33,7 @@ def test_the_api_has_every_method_as_the_table_says(method):
 MEMBERS = {
     "status": "version uptime_s settled upstreams hosts projects cache buffer warnings idle_rules listen config root"
     " loop faults replica instructions_tokens profiles all_tools all_tokens audit calls requests",
-    "audit": "records head lost problem required removed log",
+    "audit": "records head lost problem required removed short log",
     "upstreams": "since_s last_error last_error_ago_s last_exit restarts next_attempt_s ends_lately crash_loop name"
     " label state installing installing_s queued era"
     " version transport pid counts failures health silent_s in_flight degraded sessions mode unattributed"
@@ -133,7 +133,8 @@ def test_members_of_json_keep_their_names():
     assert found.pop("hosts") == {MEMBERS["hosts"], MEMBERS["attached"]}
     assert found.pop("calls") == {
         "calls running lost kept records",
-        "ref at took_s method upstream name own host principal outcome failed executed sent size tokens cached"
+        "ref at took_s waited_s first_answer_s method upstream name own host principal outcome failed executed sent"
+        " size tokens cached"
         " transport cost arguments result",
         "calls failed lately rate failed_ratio p50_s p95_s p99_s busy cost",
     }
