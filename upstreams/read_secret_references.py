@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 import trio
+from msgspec import structs
 
 from config.diagnostics import ConfigError, Problem
 from config.loading.checks.upstream import problems_of_upstream
@@ -232,7 +233,8 @@ class ReferenceValues:
 
     def _refuse_unfit(self, config: ResolvedConfig) -> None:
         """Raise if the server cannot be started or reached with these values. Problems show no values."""
-        problems = list(problems_of_upstream(config))
+        # It was one of several accounts: its name was checked where these were.
+        problems = list(problems_of_upstream(config if config.is_each else structs.replace(config, account="shared")))
         if config.cwd is not None and not config.cwd.startswith("/"):
             problems.append(Problem(("cwd",), "is no absolute path"))
         for problem in problems:

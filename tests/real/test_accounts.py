@@ -29,6 +29,7 @@ def me() -> str:
 
 server.run()
 """
+GIVEN = {"work": "${secret:WHO_WORKS}", "private": "private"}
 PROFILES = '[profiles.work]\naccounts = {{ {0} = "work" }}\n[profiles.private]\naccounts = {{ {0} = "private" }}\n'
 
 
@@ -55,9 +56,11 @@ def shown_calls(hub, *words):
 @pytest.mark.real
 def test_fifty_calls_of_two_environments_never_cross(tmp_path):
     program = f"command = {json.dumps(str(PYTHON_1))}\nargs = {json.dumps(['-c', WHO])}"
-    accounts = "".join(f"[upstreams.who.accounts.{each}]\nenv = {{ WHO = '{each}' }}\n" for each in ("work", "private"))
+    accounts = "".join(f"[upstreams.who.accounts.{each}]\nenv = {{ WHO = '{said}' }}\n" for each, said in GIVEN.items())
     config = f"startup_grace_s = 100\n{PROFILES.format('who')}[upstreams.who]\n{program}\n{accounts}"
     with running_hub(tmp_path, config) as hub:
+        assert hubd(hub, "secret", "set", "WHO_WORKS", stdin="work").returncode == 0
+        assert hubd(hub, "check", "who", "--wait", "60").returncode == 0
 
         def call(number):
             account = ("work", "private")[number % 2]

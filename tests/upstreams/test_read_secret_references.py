@@ -8,10 +8,11 @@ import pytest
 import trio
 from msgspec import structs
 
+from config.loading.split_accounts import split_accounts
 from config.remembered_facts import Memory
 from config.secret_references import Reference
 from config.setting_declarations import Secret
-from config.settings import OWNER, Restart, Timeouts, UpstreamConfig
+from config.settings import OWNER, AccountSettings, Restart, Timeouts, UpstreamConfig
 from hub.link.call_interface import Operation
 from hub.link.hub_errors import UpstreamUnavailable, UpstreamUnresolved
 from hub.wire.jsonrpc import raw
@@ -336,3 +337,13 @@ async def test_where_everybody_has_an_account_secrets_are_those_of_who_calls():
     shared = values_of(CONFIG, source)
     assert not shared.are_own
     assert shared.of("bob") is shared
+
+
+@pytest.mark.parametrize("first", ["work", "private"])
+async def test_each_of_several_accounts_has_its_values(first):
+    own = AccountSettings(env={"K": Secret("\0secret:ab:K\0")})
+    accounts = dict.fromkeys([first, "work", "private"], own)
+    for name, config in split_accounts({"a": structs.replace(CONFIG, accounts=accounts)}).items():
+        values = values_of(config, Source(f"key of {name}"))
+        await values.read_once()
+        assert values.fill(config).env["K"].reveal() == f"key of {name}"

@@ -68,13 +68,17 @@ def _check_accounts(upstream: UpstreamConfig) -> Iterator[Problem]:
                 yield problem.below("accounts", config.account)
 
 
+def _has_reference_to_secret(upstream: UpstreamConfig) -> bool:
+    return any(each.kind == "secret" for each in references_of(upstream))
+
+
 def warnings_of_upstream(upstream: UpstreamConfig) -> Iterator[Problem]:
     """Warnings about one upstream."""
     program, *rest = (upstream.command or "").split() or [""]
     if rest and "/" not in program and not upstream.disabled:
         text = f'is started as one program whose name holds spaces; if these are arguments, write command = "{program}"'
         yield Problem("command", f"{text} and args = [...]")
-    if upstream.account == "each" and not (upstream.url or any(r.kind == "secret" for r in references_of(upstream))):
+    if upstream.account == "each" and not (upstream.disabled or upstream.url or _has_reference_to_secret(upstream)):
         yield Problem("account", '"each" has no effect: no setting holds a ${secret:NAME} that would be of each one')
     if upstream.speaks_websocket and not upstream.disabled and _has_secret(upstream.url or ""):
         text = "seems to hold a secret after the `?`, which proxies and servers write into their logs;"

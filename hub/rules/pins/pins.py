@@ -150,6 +150,8 @@ class Pins:
         if known is not None and known.received is received and known.terms == terms:
             return known
         listed, hashes = fingerprints.definitions_of(received), dict[str, str]()
+        if not received.instructions and fingerprints.INSTRUCTIONS not in terms.read:
+            del listed[fingerprints.INSTRUCTIONS]  # it was not connected, so nobody knows what it would say
         if terms.pinning != "off":
             for at, (key, definition) in enumerate(listed.items(), 1):
                 hashes[key] = fingerprints.hash_of(key, definition, terms.ignore)

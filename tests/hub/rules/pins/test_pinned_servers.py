@@ -364,6 +364,21 @@ async def test_a_setting_that_changes_counts_at_once(autojump_clock):
         assert (await refusal(host, "git__merge"))[0] == "approval_required"
 
 
+async def test_a_server_that_is_disabled_has_changed_nothing(autojump_clock):
+    fake = git()
+    async with a_house({"git": fake}) as house:
+        host = await house.host("lines", L4)
+        await host.names()
+        was = house.hub.config
+        house.hub.apply(structs.replace(was, upstreams={"git": structs.replace(was.upstreams["git"], disabled=True)}))
+        await trio.sleep(1)
+        assert await host.names() == []
+        assert house.hub.pins.count_changed("git") == 0
+        assert not house.hub.pins.awaits_approval("git")
+        (row,) = (await house.api.status()).upstreams
+        assert row.pins == ()
+
+
 @pytest.mark.covers("PIN-06")
 async def test_a_list_that_could_not_be_read_is_seen_for_the_first_time_later(autojump_clock):
     fake = git()
