@@ -158,8 +158,9 @@ def test_a_filter_is_of_its_page_and_a_link_to_calls_brings_its_own(shown):
     page.until("No call is like that.")
     assert page.run(FILTER) == "zzz"
     page.go("#/")
-    page.until("usual is below 100 ms")
-    page.run("document.querySelector('.needs a[href$=\"server/github/calls/%3E100ms\"]').click()")
+    link = "document.querySelector('.needs a[href$=\"server/github/calls/%3E100ms\"]')"
+    page.waits(link)
+    page.run(f"{link}.click()")
     page.waits("document.getElementById('filter')?.value === '>100ms'")
     rows = "document.querySelector('table.calls').innerText"
     page.waits(f"{rows}.includes('github__search_code') && !{rows}.includes('github__get_workflow')")
