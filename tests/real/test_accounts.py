@@ -60,7 +60,8 @@ def test_fifty_calls_of_two_environments_never_cross(tmp_path):
     config = f"startup_grace_s = 100\n{PROFILES.format('who')}[upstreams.who]\n{program}\n{accounts}"
     with running_hub(tmp_path, config) as hub:
         assert hubd(hub, "secret", "set", "WHO_WORKS", stdin="work").returncode == 0
-        assert hubd(hub, "check", "who", "--wait", "60").returncode == 0
+        ready = (hubd(hub, "check", "who", "--wait", "60").returncode == 0 for _ in range(100))
+        assert any(ready), "the hub has heard of the secret"
 
         def call(number):
             account = ("work", "private")[number % 2]
