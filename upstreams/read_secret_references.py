@@ -17,10 +17,9 @@ from pathlib import Path
 from typing import Final
 
 import trio
-from msgspec import structs
 
 from config.diagnostics import ConfigError, Problem
-from config.loading.checks.upstream import problems_of_upstream
+from config.loading.checks.upstream import problems_of_running
 from config.safe_reading import read_plain
 from config.secret_references import NUL, Reference, in_headers, references_of
 from config.secrets.fill_secret_values import ResolvedConfig, resolve_references
@@ -233,8 +232,7 @@ class ReferenceValues:
 
     def _refuse_unfit(self, config: ResolvedConfig) -> None:
         """Raise if the server cannot be started or reached with these values. Problems show no values."""
-        # It was one of several accounts: its name was checked where these were.
-        problems = list(problems_of_upstream(config if config.is_each else structs.replace(config, account="shared")))
+        problems = list(problems_of_running(config))
         if config.cwd is not None and not config.cwd.startswith("/"):
             problems.append(Problem(("cwd",), "is no absolute path"))
         for problem in problems:

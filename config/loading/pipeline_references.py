@@ -6,8 +6,7 @@ of a host or a server is ever read as a reference.
 """
 
 import re
-from collections.abc import Iterator
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 INPUT: Final = "input"
 TEXT: Final = "text"
@@ -62,12 +61,3 @@ def _read(inner: str | None) -> StepReference:
             f"`${{{inner[:60]}}}`: of a step there are ${{{root[:30]}.text}} and ${{{root[:30]}.data.NAME}}"
         )
     return StepReference(root, tuple(path))
-
-
-def texts_in(value: Any) -> Iterator[str]:
-    """The texts in a value, keys of tables apart."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict | list):
-        for each in value.values() if isinstance(value, dict) else value:
-            yield from texts_in(each)

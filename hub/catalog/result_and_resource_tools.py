@@ -2,16 +2,12 @@
 resources, where a profile wants these as tools. Pure."""
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from typing import Any
 
 from config.profile_settings import Profile
+from hub.catalog.search.meta_tools import LIST_RESOURCES, READ_RESOURCE, READ_RESULT
 from hub.wire.jsonrpc import raw
-from hub.wire.mcp import HUB_TOOLS
 from hub.wire.upstream_snapshot import ListEntry
-
-READ_RESULT: Final = HUB_TOOLS + "read_result"
-LIST_RESOURCES: Final = HUB_TOOLS + "list_resources"
-READ_RESOURCE: Final = HUB_TOOLS + "read_resource"
 
 
 def optional_tools(profile: Profile | None, *, cuts: bool) -> Iterator[ListEntry]:

@@ -13,17 +13,15 @@ from typing import Final
 from msgspec import Raw, Struct
 
 from hub.calls.chain import WAIT, Intent, Next, Stage, Wait
-from hub.catalog.result_and_resource_tools import READ_RESULT
-from hub.catalog.search.meta_tools import Answer
+from hub.catalog.search.meta_tools import READ_RESULT, Answer
 from hub.link.call_interface import Caller, Interim
 from hub.routing.live_catalog import LiveCatalog
 from hub.wire.errors_for_hosts import resource_not_found
 from hub.wire.jsonrpc import Failure, Reply, Result, peek_array, peek_object, peek_str, raw
-from hub.wire.mcp import L1, L2
+from hub.wire.mcp import HUB_RESULTS, L1, L2
 from hub.wire.modern_metadata import read_number
 from hub.wire.total_item_limit import TooManyItems, open_result
 
-RESULTS: Final = "hub://results/"
 KEEP_S: Final = 3600.0
 MAX_KEPT_BYTES: Final = 64 << 20
 """Bytes of all results that are kept."""
@@ -87,7 +85,7 @@ class LargeResults:
         content: list[object] = [{"type": "text", "text": shown}, *others]
         if id and caller.version not in (L1, L2):  # which know no links
             about = {"name": f"result of {tool}", "mimeType": "text/plain", "size": len(whole)}
-            content.append({"type": "resource_link", "uri": RESULTS + id, **about})
+            content.append({"type": "resource_link", "uri": HUB_RESULTS + id, **about})
         members = {name: value for name, value in members.items() if name != "structuredContent"}
         return Result(raw({**members, "content": content}))
 
@@ -109,7 +107,7 @@ class LargeResults:
 
     def read_resource(self, uri: str, caller: Caller) -> Reply:
         """The whole text of a result, as the resource that is linked."""
-        if (kept := self._find(uri.removeprefix(RESULTS), caller)) is None:
+        if (kept := self._find(uri.removeprefix(HUB_RESULTS), caller)) is None:
             return Failure(resource_not_found(uri, caller.version).code, GONE)
         text = {"uri": uri, "mimeType": "text/plain", "text": kept.text.decode(errors="ignore")}
         return Result(raw({"contents": [text]}))

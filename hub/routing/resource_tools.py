@@ -9,11 +9,10 @@ from msgspec import Raw
 
 from hub.calls.host_exchange import HostExchange
 from hub.catalog.catalog import Catalog
-from hub.catalog.result_and_resource_tools import LIST_RESOURCES
-from hub.catalog.search.meta_tools import Answer, one_line, server_counts
+from hub.catalog.search.meta_tools import LIST_RESOURCES, Answer, one_line, server_counts
 from hub.catalog.upstream_entries import VisibleEntry
 from hub.link.call_interface import Interim
-from hub.routing.own_tools import Operate
+from hub.routing.own_tools import Operate, refuse
 from hub.wire.jsonrpc import Failure, Reply, Request, Result, peek_array, peek_object, peek_str, raw
 from hub.wire.mcp import RESOURCES_READ, Kind
 from hub.wire.modern_metadata import read_number
@@ -72,18 +71,14 @@ async def read_resource(request: Request, exchange: HostExchange, operate: Opera
     reply = await operate(Request(request.id, RESOURCES_READ, params), exchange)
     if isinstance(reply, Failure):
         text = f"{one_line(reply.message, MAX_URI)}. {LIST_RESOURCES} lists what there is."
-        return reply if "reason" in data_of(reply) else _tell(text)  # about its answers, which its host has to see
+        return reply if "reason" in data_of(reply) else refuse(text)  # about its answers, which its host has to see
     if isinstance(reply, Interim):
         return reply
     try:
         members = open_result(reply.value)
     except TooManyItems as error:
-        return _tell(str(error))
+        return refuse(str(error))
     return Result(raw({"content": [_block(item) for item in peek_array(members.get("contents"), counted=True)]}))
-
-
-def _tell(text: str) -> Result:
-    return Result(raw({"content": [{"type": "text", "text": text}], "isError": True}))
 
 
 def _block(item: Raw) -> object:

@@ -24,6 +24,7 @@ from hub.calls.chain import Intent, Wait
 from hub.calls.host_exchange import HostExchange, ProgressUpkeep
 from hub.catalog.endpoint_views import EVERYTHING, View
 from hub.catalog.list_result import SETTLING_TTL_MS
+from hub.catalog.search import meta_tools
 from hub.link.call_interface import NOTHING, RunningCall, Tenant
 from hub.link.hub_errors import HubError
 from hub.routing.compose_chains import Chains
@@ -64,8 +65,6 @@ _MODERN_CAPABILITIES: Final = {**_EVERYTHING, "extensions": {mcp.UI_EXTENSION: {
 """Tasks are an extension of the modern revision only."""
 
 DISCOVER_TTL_MS: Final = 60_000
-RESULTS: Final = "hub://results/"
-"""Beginning of the URIs of results that were cut."""
 
 
 def initialize_result(version: str, instructions: str, behind: HubChain = NO_HUBS) -> Raw:
@@ -107,7 +106,8 @@ class Router:
         self.settled = live.settled
         self._resolver = Resolver(live, self._lists)
         self._replies = HostReplies(live)
-        optional = dict.fromkeys(("hub__read_result", "hub__list_resources", "hub__read_resource"), self._call_optional)
+        names = meta_tools.READ_RESULT, meta_tools.LIST_RESOURCES, meta_tools.READ_RESOURCE
+        optional = dict.fromkeys(names, self._call_optional)
         self._own = OwnTools(live, self._replies.of_hub, self._run_pipeline, optional)
         guards = pins, audit, tracing
         self.chains = Chains(live, self._resolver, self.levels, self._replies, bridge, usage, reads, *guards)
@@ -327,18 +327,16 @@ class Router:
 
         given, view = request.params.get("arguments"), exchange.view
         match peek_str(request.params.get("name")):
-            case "hub__list_resources":
+            case meta_tools.LIST_RESOURCES:
                 for kind in (Kind.RESOURCE, Kind.TEMPLATE):
                     await self._lists.freshen([part.name for part in self.live.of(view).parts], kind)
                 reply: Reply = result_of(resource_tools.list_resources(self.live.of(view), given))
-            case "hub__read_resource":
-                reply, profile = (
-                    await resource_tools.read_resource(request, exchange, self._read),
-                    self.live.profile_of(view),
-                )
+            case meta_tools.READ_RESOURCE:
+                reply = await resource_tools.read_resource(request, exchange, self._read)
+                profile = self.live.profile_of(view)
                 limit = 0 if profile is None else profile.large_results_bytes
                 if limit and self.chains.results is not None:
-                    reply = self.chains.results.cut(reply, limit, exchange.caller, "hub__read_resource")
+                    reply = self.chains.results.cut(reply, limit, exchange.caller, meta_tools.READ_RESOURCE)
             case _ if self.chains.results is not None:
                 reply = result_of(self.chains.results.read(given, exchange.caller))
             case _:
@@ -348,7 +346,7 @@ class Router:
     async def _read(self, request: Request, exchange: HostExchange) -> Reply:
         """Answer `resources/read`: results that were cut are no upstream's."""
         results, uri = self.chains.results, peek_str(request.params.get("uri")) or ""
-        if results is None or not uri.startswith(RESULTS) or exchange.view.server:
+        if results is None or not uri.startswith(mcp.HUB_RESULTS) or exchange.view.server:
             return await self._operate(request, exchange)
         return self._replies.of_hub(results.read_resource(uri, exchange.caller), exchange, request.method)
 

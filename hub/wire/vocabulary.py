@@ -36,6 +36,8 @@ HUB_POLICY = HUB_PREFIX + "policy"
 """On the result of a tool that was called by way of the hub's own: its name."""
 HUB_TOOLS = "hub__"
 """Prefix of the hub's own tools."""
+HUB_RESULTS = "hub://results/"
+"""Prefix of the URIs of results that were cut."""
 HUB_SESSION = HUB_PREFIX + "session"
 """The upstream session in which a legacy task began; for the hub's own use, never sent."""
 

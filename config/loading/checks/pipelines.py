@@ -12,10 +12,10 @@ from typing import Any, Final
 from config.diagnostics import Problem, needs_extra
 from config.loading.checks.profiles import HUB_TOOLS, MAX_DESCRIPTION_BYTES, MAX_QUOTED
 from config.loading.checks.upstream import HAS_SCHEMAS
-from config.loading.pipeline_references import INPUT, BadReference, StepReference, split_text, texts_in
+from config.loading.pipeline_references import INPUT, BadReference, StepReference, split_text
 from config.name_globs import MAX_CHARS
 from config.profile_settings import Pipeline, PipelineStep
-from config.secret_references import json_size
+from config.secret_references import json_size, texts_in
 
 PIPELINE_NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,39}")
 STEP_ID: Final = re.compile(r"[a-z][a-z0-9_]{0,31}")

@@ -30,7 +30,16 @@ _ENV_NAME = re.compile(r"[^=\x00]+")
 
 
 def problems_of_upstream(upstream: UpstreamConfig) -> Iterator[Problem]:
-    """Problems of one upstream."""
+    """Problems of one upstream, and of the accounts at it."""
+    yield from problems_of_running(upstream)
+    if not upstream.disabled and (upstream.command is None) != (upstream.url is None):
+        yield from problems_of_accounts(upstream)
+        if upstream.accounts:
+            yield from _check_accounts(upstream)
+
+
+def problems_of_running(upstream: UpstreamConfig) -> Iterator[Problem]:
+    """Problems of one upstream as it runs, be it one of several accounts."""
     if (upstream.command is None) == (upstream.url is None):
         text = "an upstream has either `command` (a program to start) or `url` (a server to reach)"
         yield Problem((), f"{text}, {'not both' if upstream.url else 'and here is neither'}")
@@ -43,7 +52,6 @@ def problems_of_upstream(upstream: UpstreamConfig) -> Iterator[Problem]:
     elif upstream.url is not None:
         yield from _check_url(upstream, upstream.url)
         yield from problems_of_oauth(upstream)
-    yield from problems_of_accounts(upstream)
     yield from _check_sharing(upstream)
     if why := problem_of(upstream.tools):
         yield Problem("tools", why)
@@ -55,14 +63,12 @@ def problems_of_upstream(upstream: UpstreamConfig) -> Iterator[Problem]:
             yield Problem(name, f'"strict" {needs_extra("schema")}')
     yield from problems_of_renames(upstream)
     yield from problems_of_bounds(upstream)
-    if upstream.accounts:
-        yield from _check_accounts(upstream)
 
 
 def _check_accounts(upstream: UpstreamConfig) -> Iterator[Problem]:
     """Problems of what accounts have of their own."""
     for config in split_accounts({"": upstream}).values():
-        for problem in problems_of_upstream(config):
+        for problem in problems_of_running(config):
             own = getattr(upstream.accounts[config.account], problem.keys[0], None) if problem.keys else None
             if problem.keys[:1] and problem.keys[0] in OWN and own:
                 yield problem.below("accounts", config.account)

@@ -32,6 +32,9 @@ from hub.wire.upstream_snapshot import ListEntry
 FIND_TOOLS: Final = HUB_TOOLS + "find_tools"
 CALL_TOOL: Final = HUB_TOOLS + "call_tool"
 CALL_READ_ONLY_TOOL: Final = HUB_TOOLS + "call_read_only_tool"
+READ_RESULT: Final = HUB_TOOLS + "read_result"
+LIST_RESOURCES: Final = HUB_TOOLS + "list_resources"
+READ_RESOURCE: Final = HUB_TOOLS + "read_resource"
 CALLS: Final = frozenset({CALL_TOOL, CALL_READ_ONLY_TOOL})
 META_TOOLS: Final = frozenset({FIND_TOOLS, *CALLS})
 MAX_SERVER_BYTES: Final = 500

@@ -15,7 +15,8 @@ import msgspec
 import trio
 from msgspec import Raw, structs
 
-from config.loading.pipeline_references import StepReference, split_text, texts_in
+from config.loading.pipeline_references import StepReference, split_text
+from config.secret_references import texts_in
 from hub.bridge.era_bridge import EraBridge
 from hub.calls.host_exchange import HostExchange
 from hub.calls.step_exchange import StepExchange

@@ -41,8 +41,8 @@ class AuditTrail(Stage):
         self._audit = audit
         self._known: dict[str, tuple[Snapshot, UpstreamConfig, dict[str, bool]]] = {}
         """By upstream, of its tools that were called whether they only read."""
-        self._facts: dict[tuple[str, str, Identity, str], CallFacts] = {}
-        """By the name for hosts, method, host and rule."""
+        self._facts: dict[tuple[str, str, str, Identity, str], CallFacts] = {}
+        """By upstream, the name for hosts, method, host and rule."""
 
     def admits(self, intent: Intent) -> Wait | None:
         # Calls no function of ours for a plain call but one, since every call comes by.
@@ -75,7 +75,7 @@ class AuditTrail(Stage):
         if not first.ref and "requestState" in intent.request.params:
             first = audit.find_first(state_of(intent.request) or "")
         verdict = UNRULED if self.judge is None else self.judge.judge_arguments(intent)
-        key = target.exposed, method, who, verdict.rule
+        key = upstream.name, target.exposed, method, who, verdict.rule
         facts = self._facts.get(key)
         if facts is None or facts.snapshot is not snapshot or facts.generation != audit.generation:
             if facts is not None or len(self._facts) >= MAX_FACTS:  # nor are lists kept that no upstream has any more

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from config.loading.pipeline_references import BadReference, StepReference, split_text, texts_in
+from config.loading.pipeline_references import BadReference, StepReference, split_text
+from config.secret_references import texts_in
 
 
 @pytest.mark.covers("EF-1")
