@@ -145,7 +145,7 @@ class Hub:
             upstreams=upstreams,
             run_session=run_session
             or partial(transports.run_session, budget=self.budget, environ=environ, sandboxes=sandboxes),
-            read_references=partial(read_references, environ=environ),
+            read_references=partial(read_references, environ=environ, reached_at=lambda: self.reached_at()),
             is_found=partial(is_found, environ=environ),
             credentials=credentials,
             secrets=self.secrets,
@@ -194,6 +194,8 @@ class Hub:
             self.projects = Projects(self.servers, self.supervisor, *shown, reader)
             self.hosts.follow(self.projects)
         self.started_at = 0.0
+        self.reached_at: Callable[[], str] = str
+        """Tells the URL by which people elsewhere reach it; "": by none."""
 
     @property
     def config(self) -> HubConfig:
