@@ -104,7 +104,8 @@ class Daemon:
         self._decisions = DecisionRequests(hub, lambda: self._lines.shims, lambda: listener.address[1])
         self._api = DaemonApi(hub, listener, self._reloader, self._watch, faults, self._log.own.journal, self._requests)
         self._metrics = MetricsPage(lambda: self._families.tell())
-        self._keys, hub.reached_at = KeysPage(hub), lambda: origin_of(hub.config, *listener.address)
+        self._keys = KeysPage(hub)
+        hub.reach_at(lambda: origin_of(hub.config, *listener.address))
         self._show_pages()
         self._live = LiveRequests(hub, self._api.status)
         parts = Parts(
