@@ -86,7 +86,8 @@ def test_fifty_calls_of_two_environments_never_cross(tmp_path):
         assert hubd(hub, "pins").returncode == 0
         assert hubd(hub, "doctor").returncode in (0, 1)
         assert hubd(hub, "logs", "who:private").returncode == 0
-        assert hubd(hub, "restart", "who").returncode == 0
+        assert hubd(hub, "restart", "who").returncode in (0, 75), "on a busy machine it goes on after the command"
+        assert hubd(hub, "check", "who", "--wait", "60").returncode == 0
         records = hubd(hub, "audit", "query", "--upstream", "who:private", "--json").stdout.splitlines()
         assert {json.loads(line)["up"] for line in records if json.loads(line)["k"] == "begin"} == {"who:private"}
         hostile = told(
