@@ -40,7 +40,8 @@ from hub.wire import mcp
 log = logging.getLogger("hubd.audit")
 FLUSH_S: Final = 0.1
 FLUSH_BYTES: Final = 256 << 10
-"""The thread holds the interpreter's lock meanwhile. One longer pause in many calls is felt by fewer than many short."""
+"""While the thread describes them it holds the interpreter's lock: one longer pause is felt by fewer calls than many
+short ones."""
 MAX_BEHIND: Final = 4 << 20
 RETRY_S: Final = 5.0
 SILENCE_S: Final = 1.0
@@ -224,6 +225,7 @@ class Audit:
         self.records.append((END, ended, since, self.is_stopping, None))
         if type(since) is Beginning and since.arguments is not None:
             self.held += since.size
+            self.room -= since.size
         self.room -= RECORD_BYTES
         if self.room < 0 or not self.gathering:
             self.press()
