@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from config.server_names import ACCOUNT_MARK, server_of
 from hub.cli.await_server_starts import ServerOutcome, watch
 from hub.cli.context import EX_FAILED, Context, Output, UsageError, client, nearest
 from hub.cli.parser import add
@@ -83,9 +84,8 @@ def _find_all(options: Context, output: Output) -> list[Readiness]:
     with client() as hub:
         status = hub.request(STATUS)
         servers = {each.name: each for each in status.upstreams}
-        names = list(dict.fromkeys(options.names)) or [
-            each.name for each in status.upstreams if each.state != "disabled"
-        ]
+        asked = options.names or [each.name for each in status.upstreams if each.state != "disabled"]
+        names = list(dict.fromkeys(each for name in asked for each in _accounts_of(name, servers)))
         uses = {each.name: each for each in hub.request(TOOL_USE).tools}
         wanted = dict.fromkeys(_server_of(name, servers, uses) or name for name in names)
         outcomes = watch(
@@ -101,6 +101,14 @@ def _find_all(options: Context, output: Output) -> list[Readiness]:
             {row.name: row for row in policy.rows if row.kind == "tool"},
         )
     return [judge(name, found) for name in names]
+
+
+def _accounts_of(name: str, servers: Mapping[str, UpstreamRow]) -> list[str]:
+    """What runs by the name of a server, or of one of several accounts there; else the name of a tool, as it is."""
+    labels = {row.label: row.name for row in servers.values()}
+    if ACCOUNT_MARK in name or name not in servers:
+        return [labels.get(name, name)]
+    return [name, *(each for each in servers if server_of(each) == name != each)]
 
 
 def _server_of(name: str, servers: Mapping[str, UpstreamRow], tools: Mapping[str, ToolUse]) -> str:
@@ -132,7 +140,7 @@ def judge(name: str, found: ReadinessFacts) -> Readiness:
     elif outcome is not None and outcome.works:
         problems += _of_tool(tool, effect)
     return Readiness(
-        name=name,
+        name=(row.label or name) if is_server else name,
         kind="server" if is_server else "tool",
         server=server,
         state=row.state,

@@ -30,6 +30,8 @@ class Parser(argparse.ArgumentParser):
 
     hint = ""
     """Advice for an argument too many."""
+    page = ""
+    """The help, where it is not made of the arguments."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False, **settings)
@@ -38,7 +40,7 @@ class Parser(argparse.ArgumentParser):
         """The help, with no line wider than the terminal."""
         from shutil import get_terminal_size
 
-        return _fit(super().format_help(), max(LEAST_COLUMNS, get_terminal_size().columns))
+        return _fit(self.page or super().format_help(), max(LEAST_COLUMNS, get_terminal_size().columns))
 
     def error(self, message: str) -> NoReturn:
         """Raises: UsageError, which argparse would end the process for."""

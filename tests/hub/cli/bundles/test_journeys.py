@@ -147,7 +147,7 @@ def test_a_bundle_that_is_there_is_not_added_under_another_name(home, tmp_path):
     said = " ".join(home.run("add", path, "--yes").split())
     assert 'bundled-notes 1.0.0 is there already, as "bundled-notes", from this bundle: nothing to do' in said
     assert "`hubd update bundled-notes --ask` asks for its values again" in said
-    newer, sha256 = write(tmp_path, bundle(manifest(version="1.1.0")), "newer.mcpb")
+    newer, _ = write(tmp_path, bundle(manifest(version="1.1.0")), "newer.mcpb")
     said = " ".join(home.run("add", newer, "--yes", code=1).split())
     assert f"`hubd update bundled-notes {newer}` changes it to bundled-notes 1.1.0" in said
     assert f"`hubd add NAME {newer}` adds it once more" in said
