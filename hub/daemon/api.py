@@ -211,7 +211,7 @@ class DaemonApi:
 
         A reader that is too slow loses the oldest. Raises UpstreamUnavailable: there is no upstream of this name."""
         upstreams, journals = self._hub.supervisor.upstreams, self._hub.supervisor.journals
-        names = [] if name is None else [name] if name == OWN_NAME else self._named(name)
+        names = [] if name is None else [name] if name == OWN_NAME else self._accounts_of(name)
         own = self._own_journal
         follower, wanted, missing = Follower[JournalRecord](), RecordFilter(level, since, ref, frozenset(names)), 0
         with ExitStack() as followed:
@@ -247,7 +247,7 @@ class DaemonApi:
         files."""
         if self._reloader is None:
             raise UpstreamUnavailable("this hub follows no files")
-        config = None if name is None else self._hub.supervisor.upstreams[self._named(name)[0]].config
+        config = None if name is None else self._hub.supervisor.upstreams[self._accounts_of(name)[0]].config
         return show_environment(self._reloader.loaded, name, config)
 
     # --- what it does -------------------------------------------------------------------------------------------------
@@ -332,7 +332,7 @@ class DaemonApi:
         """Restart an upstream, or all accounts there, without waiting for it.
         Raises: UpstreamUnavailable, if no upstream of this name can be started."""
         try:
-            for each in self._named(name):
+            for each in self._accounts_of(name):
                 self._hub.supervisor.restart(each)
         except KeyError:
             raise self._unknown(name) from None
@@ -341,12 +341,12 @@ class DaemonApi:
     async def cache_clear(self, name: str | None = None) -> answers.Cleared:
         """Drop the cached resources of an upstream, or of all.
         Raises: UpstreamUnavailable, if there is no upstream of this name."""
-        names = [None] if name is None else self._named(name)
+        names = [None] if name is None else self._accounts_of(name)
         cleared = sum(self._hub.reads.invalidate(each, DropCause.CLEARED) for each in names)
         log.info("cache of %s cleared by command: %d resources", name or "all upstreams", cleared)
         return answers.Cleared(cleared)
 
-    def _named(self, name: str) -> list[str]:
+    def _accounts_of(self, name: str) -> list[str]:
         """What runs by a name: one account there (`github:work`), or by the server's name all of them.
         Raises: UpstreamUnavailable, if there is no upstream of this name."""
         upstreams = self._hub.supervisor.upstreams

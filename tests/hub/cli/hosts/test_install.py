@@ -172,7 +172,9 @@ def test_a_host_of_the_desktop_finds_the_hub_of_the_shell(home):
     directory, env = home
     path = directory / HOMES["cursor"].path
     said = hubd(home, "install", "cursor")
-    assert "the entries name the directories of this shell's hub: HUBD_RUNTIME_DIR, XDG_STATE_HOME, XDG_DATA_HOME" in said
+    assert (
+        "the entries name the directories of this shell's hub: HUBD_RUNTIME_DIR, XDG_STATE_HOME, XDG_DATA_HOME" in said
+    )
     entry = json.loads(path.read_text())["mcpServers"]["hub"]
     assert entry["env"] == {
         "HUBD_RUNTIME_DIR": f"{env['XDG_RUNTIME_DIR']}/hubd",
