@@ -194,7 +194,7 @@ class Chains:
         if names:
             from hub.routing.large_results import CutResults, LargeResults  # not above: few hubs cut any
 
-            self.results = self.results or LargeResults(trio.current_time)
+            self.results = self.results or LargeResults(trio.current_time, self._judge)
             self._cut |= dict.fromkeys(names, CutResults(self.results, self._live))
 
     def _check_schemas(self, configs: Mapping[str, UpstreamConfig]) -> None:
