@@ -10,7 +10,7 @@ from typing import Final
 
 from msgspec import Raw, Struct
 
-from config.loading.checks.upstream import HAS_SCHEMAS
+from config.loading.checks.json_schemas import HAS_SCHEMAS
 from config.profile_settings import Pipeline
 from hub.catalog.upstream_entries import VisibleEntry
 from hub.catalog.visible_names import Rules, join_some
