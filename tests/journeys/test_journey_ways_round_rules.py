@@ -6,8 +6,8 @@ from msgspec import structs
 from config.profile_settings import Profile
 from config.security_settings import ConditionalRule, PolicyConfig
 from tests.journeys.pairs import Pair
-from tests.journeys.test_journey_accounts import ACCOUNTS, CURSOR, GITHUB, TWO, apply, sent, servers, who
-from tests.journeys.test_journey_hooks import hook, script  # noqa: F401 - a fixture
+from tests.journeys.test_journey_accounts import CURSOR, TWO, apply, sent, servers, who
+from tests.journeys.test_journey_hooks import hook
 from tests.journeys.test_journey_large_results import LIMIT, id_in, logs, said
 from tests.journeys.test_journey_pipelines import PIPELINES, calls_of
 from tests.journeys.test_journey_pipelines import servers as servers_of_pipeline
@@ -28,7 +28,7 @@ async def test_a_condition_knows_the_account_that_serves_however_it_was_chosen(p
 
 
 @pytest.mark.covers("POL-40")
-async def test_a_hook_is_told_the_account(pair: Pair, script, autojump_clock):  # noqa: F811
+async def test_a_hook_is_told_the_account(pair: Pair, script, autojump_clock):
     script.answers["dlp"] = lambda told: (2, b"", b"no") if told["hub"]["account"] == "private" else None
     async with pair.house(servers(pair), upstreams=TWO, hooks=(hook(),)) as (_, host):
         assert await who(host) == "work"
@@ -36,11 +36,7 @@ async def test_a_hook_is_told_the_account(pair: Pair, script, autojump_clock):  
 
 
 @pytest.mark.covers("POL-40", "EF-3")
-async def test_a_hook_for_a_profile_is_asked_about_steps_of_its_pipelines(
-    pair: Pair,
-    script,
-    autojump_clock,  # noqa: F811
-):
+async def test_a_hook_for_a_profile_is_asked_about_steps_of_its_pipelines(pair: Pair, script, autojump_clock):
     fakes = servers_of_pipeline(pair)
     script.answers["dlp"] = lambda told: (2, b"", b"no")
     profiles = {"coding": Profile(hosts=("cursor",), tools=("hub__*",))}
