@@ -208,13 +208,40 @@ async def test_a_failing_step_says_what_was_done(pair: Pair, autojump_clock):
     async with pair.house(fakes, pipelines=PIPELINES) as (_, host):
         failed = await host.call("hub__save_issue", {"number": 7})
         summary = "step 2 of 2 (save: files__write) failed: no space left. Step 1 was carried out."
-        assert [block["text"] for block in failed["content"]] == [summary, "no space left"]
+        assert [block["text"] for block in failed["content"]] == [summary]
         facts = {"hub": "pipeline", "executed": "yes", "retryable": False, "step": "save"}
         assert failure_of(failed) == facts
         fakes["github"].on["tools/call"] = lambda *_: Failure(-32603, "it broke")
         failed = await host.call("hub__save_issue", {"number": 7})
         assert said(failed) == "step 1 of 2 (issue: github__get_issue) failed: it broke."
         assert failure_of(failed)["executed"] == "unknown"
+
+
+@pytest.mark.covers("EF-5")
+async def test_the_words_of_a_failing_step_are_told_once(pair: Pair, autojump_clock):
+    picture = {"type": "image", "data": "aGk=", "mimeType": "image/png"}
+    answers = {
+        "two lines": [text("no space\nleft on /notes")[0], picture],
+        "long": text("x" * 600),
+        "a picture first": [picture, text(" no space left ")[0]],
+        "two texts": text("no space left") + text("of 3 files"),
+    }
+    told = {}
+    fakes = servers(pair)
+    async with pair.house(fakes, pipelines=PIPELINES) as (_, host):
+        for name, content in answers.items():
+            error = pair.whole(content=content, isError=True)
+            fakes["files"].on["tools/call"] = lambda *_, error=error: error
+            told[name] = (await host.call("hub__save_issue", {"number": 7}))["content"]
+    start = "step 2 of 2 (save: files__write) failed: "
+    whole = text(f"{start}no space left. Step 1 was carried out.")
+    only = text(f"{start}its own words follow. Step 1 was carried out.")
+    assert told == {
+        "two lines": [*only, *answers["two lines"]],
+        "long": [*only, *answers["long"]],
+        "a picture first": [*whole, picture],
+        "two texts": [*whole, *text("of 3 files")],
+    }
 
 
 @pytest.mark.covers("EF-5")
