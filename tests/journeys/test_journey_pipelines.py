@@ -323,9 +323,11 @@ async def test_a_pipeline_comes_and_goes_with_its_tools(pair: Pair, autojump_clo
     fakes["files"].lists["tools"] = [{"name": "read", "inputSchema": {"type": "object"}}]
     async with pair.house(fakes, pipelines=PIPELINES) as (house, host):
         assert await host.names() == ["github__get_issue", "files__read"]
-        warning = "pipeline save_issue is not shown, since there is no tool files__write; `hubd tools` lists those"
-        assert any(each.startswith(warning) for each in house.hub.live.warnings)
-        assert (await host.error("tools/call", {"name": "hub__save_issue"}))["code"] == -32602
+        lost = "step 2 of 2 (save: files__write): there is no tool files__write"
+        assert f"pipeline save_issue is not shown: {lost}" in house.hub.live.warnings
+        refused = await host.error("tools/call", {"name": "hub__save_issue"})
+        told = f"hub__save_issue cannot be called now: {lost}. Nothing was executed."
+        assert (refused["code"], refused["message"]) == (-32602, told)
         fakes["files"].lists["tools"] = [{"name": "write", "inputSchema": {"type": "object"}}]
         for conversation in fakes["files"].conversations:
             await conversation.tell("notifications/tools/list_changed")

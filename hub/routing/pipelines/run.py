@@ -16,13 +16,13 @@ import trio
 from msgspec import Raw, structs
 
 from config.loading.pipeline_references import StepReference, split_text
-from config.profile_settings import Pipeline
 from config.secret_references import texts_in
 from hub.bridge.era_bridge import EraBridge
 from hub.calls.host_exchange import HostExchange
 from hub.calls.step_exchange import StepExchange
 from hub.catalog.endpoint_views import View
-from hub.catalog.pipeline_tools import ShownPipeline
+from hub.catalog.pipelines.pipeline_tools import ShownPipeline
+from hub.catalog.pipelines.tools_of_steps import name_step
 from hub.catalog.search.meta_tools import one_line
 from hub.link.call_interface import HostEnd, Interim
 from hub.link.hub_errors import DeadlineExceeded, Executed, HubError, InvalidArguments, Overloaded
@@ -168,12 +168,6 @@ class PipelineRun:
             "_meta": {HUB_FAILURE: facts},
         }
         return self._replies.of_hub(Result(raw(members)), self._exchange)
-
-
-def name_step(pipeline: Pipeline, at: int) -> str:
-    """A step as people and models are told of it."""
-    steps = pipeline.steps
-    return f"step {at + 1} of {len(steps)} ({steps[at].id}: {steps[at].tool})"
 
 
 def _roots(steps: Any) -> frozenset[str]:
