@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import trio
 
 from cache.resource_cache import ResourceCache
-from config.loading.checks.upstream import HAS_SCHEMAS
+from config.loading.checks.json_schemas import HAS_SCHEMAS
 from config.security_settings import HookConfig
 from config.settings import UpstreamConfig
 from hub.bridge.era_bridge import EraBridge

@@ -10,8 +10,8 @@ from difflib import get_close_matches
 from typing import Any, Final
 
 from config.diagnostics import Problem, needs_extra
+from config.loading.checks.json_schemas import HAS_SCHEMAS, BadSchema, compile_schema
 from config.loading.checks.profiles import HUB_TOOLS, MAX_DESCRIPTION_BYTES, MAX_QUOTED, find_names_of_nobody
-from config.loading.checks.upstream import HAS_SCHEMAS
 from config.loading.pipeline_references import INPUT, BadReference, StepReference, split_text
 from config.name_globs import MAX_CHARS
 from config.profile_settings import Pipeline, PipelineStep
@@ -92,22 +92,11 @@ def _problems_of_schema(schema: Mapping[str, Any]) -> Iterator[Problem]:
         yield Problem("input", f"is no JSON Schema of at most {MAX_SCHEMA_BYTES} bytes")
     elif schema.get("type") != "object":
         yield Problem("input", 'describes the arguments of a tool, which are an object: write type = "object"')
-    elif HAS_SCHEMAS and (why := _flaw_in_schema(schema)):
-        yield Problem("input", f"is no JSON Schema that can be used: {why}")
-
-
-def _flaw_in_schema(schema: Mapping[str, Any]) -> str:
-    """The reason why a schema cannot be compiled; "": it can."""
-    from jsonschema_rs import ValidationError, validator_for  # not above: few hubs have a pipeline
-
-    def refuse(uri: str) -> None:
-        raise LookupError("nothing is fetched")
-
-    try:
-        validator_for(dict(schema), retriever=refuse)
-    except (ValidationError, ValueError, RecursionError, OverflowError) as error:
-        return str(error).partition("\n")[0][:200]
-    return ""
+    elif HAS_SCHEMAS:
+        try:
+            compile_schema(dict(schema))
+        except BadSchema as error:
+            yield Problem("input", f"is no JSON Schema that can be used: {str(error)[:200]}")
 
 
 def _problems_of_step(step: PipelineStep, before: Sequence[str], schema: Mapping[str, Any]) -> Iterator[Problem]:

@@ -12,7 +12,7 @@ from typing import Final
 from msgspec import Raw, Struct
 
 from config.diagnostics import needs_extra
-from config.loading.checks.upstream import HAS_SCHEMAS
+from config.loading.checks.json_schemas import HAS_SCHEMAS
 from config.profile_settings import Pipeline
 from hub.catalog.pipelines.tools_of_steps import StepFlaw, ToolsOfSteps, find_misfits
 from hub.catalog.upstream_entries import Route
