@@ -128,11 +128,11 @@ def find_misfits(pipeline: Pipeline, at: int, schema: Raw | None) -> Iterator[St
             yield StepFlaw(told, f"its tool has no argument {_quote(name)}", quoted)
     yield from (
         StepFlaw(told, f"its tool requires the argument {_quote(name)}, which it is not given")
-        for name in _required(step, members.get("required"))
+        for name in _find_required(step, members.get("required"))
     )
 
 
-def _required(step: PipelineStep, required: Raw | None) -> Iterator[str]:
+def _find_required(step: PipelineStep, required: Raw | None) -> Iterator[str]:
     names = filter(None, map(peek_str, islice(peek_array(required), MAX_COMPARED)))
     return (name for name in names if name not in step.args)
 

@@ -54,7 +54,7 @@ def a_pipeline(*tools, **more):
     return Pipeline(description="D.", steps=steps, **more)
 
 
-def laid_out(its):
+def lay_out_pipelines(its):
     """Of the servers a and b only a has tools, whatever they are called."""
     lists = dict.fromkeys(Kind, ()) | {
         Kind.TOOL: tuple(ListEntry(name, FIELDS) for name in ("x", "y", "longer", "longest"))
@@ -71,7 +71,7 @@ def laid_out(its):
 @pytest.mark.covers("EF-1", "EF-2")
 def test_those_whose_tools_are_there_are_shown():
     both = rules(one=a_pipeline("a__x", "a__y"), two=a_pipeline("a__x", "b__y", "b__z"))
-    shown, hidden, warnings = laid_out(both)
+    shown, hidden, warnings = lay_out_pipelines(both)
     assert [each.name for each in shown] == ["hub__one"]
     fields = {name: json.loads(bytes(value)) for name, value in shown[0].entry.fields.items()}
     assert fields["inputSchema"] == {"type": "object", "properties": {}, "additionalProperties": False}
@@ -85,7 +85,7 @@ def test_those_whose_tools_are_there_are_shown():
 @pytest.mark.covers("EF-2")
 def test_few_steps_are_told_and_only_names_that_may_be():
     many = rules(many=a_pipeline(*(f"a__{letter}" for letter in "stuvw")), near=a_pipeline("a__long"))
-    _, [many, near], _ = laid_out(many)
+    _, [many, near], _ = lay_out_pipelines(many)
     assert many.tell().count("there is no tool") == 3
     assert near.tell().endswith("there is no tool a__long; did you mean a__longer or a__longest?")
     assert near.tell("a__longer".__eq__).endswith("there is no tool a__long; did you mean a__longer?")
@@ -95,7 +95,7 @@ def test_few_steps_are_told_and_only_names_that_may_be():
 @pytest.mark.covers("EF-2")
 def test_a_doubt_hides_nothing_and_is_told():
     steps = (PipelineStep(id="s", tool="a__x", args={"pth": 1}),)
-    [shown], hidden, warnings = laid_out(rules(one=Pipeline(description="D.", steps=steps)))
+    [shown], hidden, warnings = lay_out_pipelines(rules(one=Pipeline(description="D.", steps=steps)))
     assert (shown.name, hidden) == ("hub__one", [])
     assert warnings == ("pipeline one: step 1 of 1 (s: a__x): its tool has no argument 'pth'; did you mean 'path'?",)
 
@@ -103,7 +103,7 @@ def test_a_doubt_hides_nothing_and_is_told():
 @pytest.mark.covers("EF-2")
 def test_a_schema_that_takes_too_long_to_check_hides_it():
     schema = {"type": "object", "properties": {"a": {"pattern": "(?=a)b"}}}
-    shown, _, [warning] = laid_out(rules(one=a_pipeline("a__x", input=schema)))
+    shown, _, [warning] = lay_out_pipelines(rules(one=a_pipeline("a__x", input=schema)))
     assert shown == []
     assert warning.startswith("pipeline one is not shown: its input is not valid")
 
@@ -111,6 +111,6 @@ def test_a_schema_that_takes_too_long_to_check_hides_it():
 @pytest.mark.covers("EF-3")
 def test_without_the_extra_none_is_shown(monkeypatch):
     monkeypatch.setattr(pipeline_tools, "HAS_SCHEMAS", False)
-    shown, [hidden], warnings = laid_out(rules(one=a_pipeline("a__x")))
+    shown, [hidden], warnings = lay_out_pipelines(rules(one=a_pipeline("a__x")))
     assert (shown, warnings) == ([], ())  # of which the configuration warns
     assert hidden.tell().startswith("checking its input needs the extra `schema`")
