@@ -49,7 +49,7 @@ from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Request, Resul
 from hub.wire.mcp import Era, Kind
 
 if TYPE_CHECKING:
-    from hub.catalog.pipeline_tools import ShownPipeline
+    from hub.catalog.pipelines.pipeline_tools import ShownPipeline
 
 _CHANGING: Final = {"listChanged": True}
 _EVERYTHING: Final = {

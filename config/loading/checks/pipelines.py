@@ -11,11 +11,12 @@ from typing import Any, Final
 
 from config.diagnostics import Problem, needs_extra
 from config.loading.checks.json_schemas import HAS_SCHEMAS, BadSchema, compile_schema
-from config.loading.checks.profiles import HUB_TOOLS, MAX_DESCRIPTION_BYTES, MAX_QUOTED
+from config.loading.checks.profiles import HUB_TOOLS, MAX_DESCRIPTION_BYTES, MAX_QUOTED, find_names_of_nobody
 from config.loading.pipeline_references import INPUT, BadReference, StepReference, split_text
 from config.name_globs import MAX_CHARS
 from config.profile_settings import Pipeline, PipelineStep
 from config.secret_references import json_size, texts_in
+from config.settings import UpstreamConfig
 
 PIPELINE_NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,39}")
 STEP_ID: Final = re.compile(r"[a-z][a-z0-9_]{0,31}")
@@ -50,6 +51,21 @@ def warnings_of_pipelines(pipelines: Mapping[str, Pipeline]) -> Iterator[Problem
     """Warnings about pipelines."""
     if pipelines and not HAS_SCHEMAS:
         yield Problem("pipelines", f"checking their input {needs_extra('schema')}; none is shown without")
+
+
+def warnings_of_steps(pipelines: Mapping[str, Pipeline], servers: Mapping[str, UpstreamConfig]) -> Iterator[Problem]:
+    """Warnings about steps whose tools no server can have; `servers` are all of the user's, be they disabled or left
+    out."""
+    find_lost = find_names_of_nobody(servers)
+    has_bare = any(server.prefix == "" for server in servers.values())
+    for name, pipeline in pipelines.items():
+        for number, step in enumerate(pipeline.steps):
+            keys = ("pipelines", name, "steps", str(number), "tool")
+            if lost := find_lost([step.tool]):
+                yield Problem(keys, lost)
+            elif "__" not in step.tool and not has_bare:
+                text = f"tools are called SERVER__TOOL, and {step.tool[:MAX_QUOTED]!r} names no server"
+                yield Problem(keys, text)
 
 
 def _problems_of(pipeline: Pipeline) -> Iterator[Problem]:
