@@ -29,7 +29,8 @@ from hub.link.log_context import spell_ref
 from hub.rules.fingerprints import hash_listed
 from hub.rules.hooks.messages import AFTER, BEFORE, HookFailed, Opinion, message
 from hub.rules.hooks.run import Hook
-from hub.rules.policy.judge import Judge, Note, holds
+from hub.rules.policy.audiences import holds
+from hub.rules.policy.judge import Judge, Note
 from hub.rules.policy.verdict import Effect
 from hub.rules.settle_arguments import settle
 from hub.wire.jsonrpc import Failure, Reply, Result, open_object, raw
