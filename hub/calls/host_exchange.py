@@ -10,7 +10,7 @@ its host can be asked while it waits; else they are refused, so that upstreams g
 from collections.abc import Awaitable, Callable, Mapping
 from math import inf
 from time import perf_counter
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import trio
 from msgspec import Raw, structs
@@ -116,8 +116,10 @@ class HostExchange:
         "is_cached",
         "is_operation",
         "lacking",
+        "message_at",
         "named",
         "passage",
+        "place",
         "ref",
         "reported_at",
         "send",
@@ -151,9 +153,11 @@ class HostExchange:
         """It was answered from memory."""
         self.ref = ""
         """Its operation, as people and records write its number, once more than a plain answer may be needed."""
-        self.sent_at = self.answered_at = 0.0
+        self.sent_at = self.answered_at = self.message_at = 0.0
         """The times at which its first message went to an upstream, and at which that first said something about it, by
-        `time.perf_counter`; 0: not yet."""
+        `time.perf_counter`, and that at which the last one went; 0: not yet."""
+        self.place: Any = None
+        """Where its operation is counted, as `hub.telemetry.tally` has it; None: it has none."""
         self.is_operation = False
         """It asks for something that there is, and passes stages, one of which makes a record of it."""
         self.lacking: Missing | None = None
