@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 
 import trio
 
-from cache.readable_upstreams import ReadablePooledSession, ReadableUpstream
+from cache.upstream_interface import ReadablePooledSession, ReadableUpstream
 from hub.link.call_interface import Program
 from hub.wire.jsonrpc import peek_object
 

@@ -13,11 +13,11 @@ from msgspec import convert, structs
 from cache.auto_subscribe import AutoSubscriptions
 from cache.cache_entry import EVERYONE, CacheKey, DropCause, Entry
 from cache.memory import MemoryStore
-from cache.readable_upstreams import ReadablePooledSession, ReadableUpstream
 from cache.resource_index import ResourceIndex, is_trackable
 from cache.shared_store import ReadTicket
 from cache.single_flight import Flight
 from cache.statistics import CacheCounters, CacheStatistics, UpstreamCacheStatistics
+from cache.upstream_interface import ReadablePooledSession, ReadableUpstream
 from config.settings import CacheConfig
 
 if TYPE_CHECKING:

@@ -20,9 +20,9 @@ from cache.cache_entry import CacheKey, DropCause, abilities_of, fresh_result, i
 from cache.cache_state import CacheState, for_everyone
 from cache.fetch import Fetches
 from cache.memory import CachedEntry
-from cache.readable_upstreams import ReadablePooledSession, ReadableUpstream
 from cache.resource_index import is_trackable
 from cache.single_flight import Flight, Released
+from cache.upstream_interface import ReadablePooledSession, ReadableUpstream
 from config.diff import source_of
 from config.settings import CacheConfig, UpstreamConfig
 from hub.link.call_interface import Call, Caller, Exchange, Operation, Tenant

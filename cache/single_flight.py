@@ -16,8 +16,8 @@ import trio
 from msgspec import Raw
 
 from cache.cache_entry import CacheKey
-from cache.readable_upstreams import ReadablePooledSession, ReadableUpstream
 from cache.shared_store import ReadTicket
+from cache.upstream_interface import ReadablePooledSession, ReadableUpstream
 from hub.link.call_interface import Call, Caller, Exchange, Operation
 from hub.link.hub_errors import UpstreamUnavailable
 from hub.link.peer import UPSTREAM_CANCEL_S, last_words

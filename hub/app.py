@@ -145,7 +145,7 @@ class Hub:
             upstreams=upstreams,
             run_session=run_session
             or partial(transports.run_session, budget=self.budget, environ=environ, sandboxes=sandboxes),
-            read_references=partial(read_references, environ=environ),
+            read_references=partial(read_references, environ=environ, reached_at=lambda: self._reached_at()),
             is_found=partial(is_found, environ=environ),
             credentials=credentials,
             secrets=self.secrets,
@@ -194,6 +194,7 @@ class Hub:
             self.projects = Projects(self.servers, self.supervisor, *shown, reader)
             self.hosts.follow(self.projects)
         self.started_at = 0.0
+        self._reached_at: Callable[[], str] = str
 
     @property
     def config(self) -> HubConfig:
@@ -261,6 +262,10 @@ class Hub:
         """Have hosts send people who must sign in at an upstream where the guide says. To be called before `run`."""
         self.bridge.follow_sign_ins(find_guide)
         self.live.servers.show_sign_ins()
+
+    def reach_at(self, tell: Callable[[], str]) -> None:
+        """Have people without a key of their own be told the URL that `tell` returns, at which they keep one."""
+        self._reached_at = tell
 
     def visit_done(self, upstream: str, visit: str) -> None:
         """The sign-in of `visit` is done: calls that wait for it go on, and the hosts that were sent there, no others,

@@ -24,7 +24,7 @@ from config.safe_reading import read_plain
 from config.secret_references import NUL, Reference, in_headers, references_of
 from config.secrets.fill_secret_values import ResolvedConfig, resolve_references
 from config.secrets.kept_secrets import MAX_VALUE_BYTES
-from config.secrets.keyring import SystemKeyring, hasty_keyring
+from config.secrets.keyring import hasty_keyring
 from config.secrets.run_child import ChildFailed, ChildOutput, run_child
 from config.secrets.store import SecretStore, SecretUnavailable
 from config.settings import OWNER, UpstreamConfig
@@ -59,14 +59,23 @@ ReadReferences = Callable[[Iterable[Reference], str], Mapping[Reference, str]]
 
 
 def read_references(
-    references: Iterable[Reference], principal: str = OWNER, *, environ: Mapping[str, str] = os.environ
+    references: Iterable[Reference],
+    principal: str = OWNER,
+    *,
+    environ: Mapping[str, str] = os.environ,
+    reached_at: Callable[[], str] = str,
 ) -> dict[Reference, str]:
     """The values of references; secrets are those of a `principal`. Takes up to a minute for a keyring that has to be
     unlocked, whatever the number of references, and 10 s for a program.
 
-    `environ`: that of programs, and where credentials are looked up. Raises Unresolvable: one has no value now."""
+    `environ`: that of programs, and where credentials are looked up. `reached_at` tells the URL of the hub at which
+    people keep their own. Raises Unresolvable: one has no value now."""
     keyring = hasty_keyring()
-    return {reference: _value(reference, environ, keyring, principal) for reference in references}
+
+    def open_store() -> SecretStore:
+        return SecretStore.open(keyring, principal=principal, at=reached_at())
+
+    return {reference: _value(reference, environ, open_store) for reference in references}
 
 
 def read_each(
@@ -74,19 +83,19 @@ def read_each(
 ) -> tuple[dict[Reference, str], dict[Reference, str]]:
     """The values of those that have one, and of the others the reason. Takes `patience_s` for a keyring that has to be
     unlocked, whatever the number of references; else as `read_references`."""
-    keyring = hasty_keyring(patience_s)
+    open_store = partial(SecretStore.open, hasty_keyring(patience_s))
     values, lacking = {}, {}
     for reference in references:
         try:
-            values[reference] = _value(reference, environ, keyring)
+            values[reference] = _value(reference, environ, open_store)
         except Unresolvable as error:
             lacking[reference] = str(error)
     return values, lacking
 
 
-def _value(reference: Reference, environ: Mapping[str, str], keyring: SystemKeyring, principal: str = OWNER) -> str:
+def _value(reference: Reference, environ: Mapping[str, str], open_store: Callable[[], SecretStore]) -> str:
     if reference.kind == "secret":
-        return _secret(reference, keyring, principal)
+        return _secret(reference, open_store)
     data = (_credential if reference.kind == "credential" else _output_of)(reference, environ)
     try:
         text = data.decode()
@@ -100,9 +109,9 @@ def _value(reference: Reference, environ: Mapping[str, str], keyring: SystemKeyr
     return text
 
 
-def _secret(reference: Reference, keyring: SystemKeyring, principal: str) -> str:
+def _secret(reference: Reference, open_store: Callable[[], SecretStore]) -> str:
     try:
-        return SecretStore.open(keyring, principal=principal).get(reference.text)
+        return open_store().get(reference.text)
     except (SecretUnavailable, ConfigError) as error:
         raise _without(reference, str(error)) from None
 

@@ -22,8 +22,8 @@ from hub.link.call_interface import Caller, Exchange
 from hub.link.hub_errors import HubError, UpstreamUnavailable
 from hub.link.sync_primitives import DirtyFlag
 from hub.wire.jsonrpc import Failure
+from upstreams.sessions.find_session_for_host import SessionSelector
 from upstreams.sessions.pooled_session import PooledSession
-from upstreams.sessions.select_session import SessionSelector
 from upstreams.subscriptions.resource_subscription import ResourceSubscriber
 from upstreams.subscriptions.session_subscriptions import ANSWER_S
 

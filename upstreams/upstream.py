@@ -44,9 +44,9 @@ from upstreams.read_secret_references import ReadReferences, ReferenceValues
 from upstreams.redact import CommonSecrets
 from upstreams.session_contract import CredentialSource, SessionWatch
 from upstreams.sessions.calls import Calls
+from upstreams.sessions.find_session_for_host import LegacySessions, SessionSelector
 from upstreams.sessions.pool import Pool
 from upstreams.sessions.pooled_session import PooledSession
-from upstreams.sessions.select_session import LegacySessions, SessionSelector
 from upstreams.sessions.session_opener import RunSession, SessionOpener, SessionParts
 from upstreams.status_facts import Counts, UpstreamStatus
 from upstreams.subscriptions.resource_subscription import InvalidationListener, ResourceSubscriber

@@ -5,7 +5,7 @@ Read in this order: `known_hosts` with `hosts.toml` (which hosts there are, and 
 programs of hosts that change their files themselves, too), `host_servers` (the servers a file holds, and when two of
 them are one), `unwrap_proxies` (programs that only pass on a remote server), `import_plan` (servers of hosts become
 upstreams), `secret_literals` (secrets in them, and references in their places), `servers_in_hub` (what is there before
-an import), `plan_and_write_import` (the files one writes), `removal_choice` (which servers may leave their hosts then,
+an import), `write_import_to_files` (the files one writes), `removal_choice` (which servers may leave their hosts then,
 and why others stay), `subagent_files` (files of subagents that are shown a profile), `removed_originals` (what hosts no
 longer start, and putting it back), `records_by_file` (how these remember files), `servers_hosts_had` (before an
 import), `outdated_permissions` (rules of hosts that name tools), `near_duplicates` (servers that are probably the

@@ -1,7 +1,7 @@
 """Servers that hosts stop starting, since the hub serves them; and those that stay with their host, with the reason.
 
 Nothing that works is taken away: whether the hub serves a server is asked of the caller (`Served`), since only a hub
-that runs can tell. Here nothing is written; `plan_and_write_import.carry_out` does that.
+that runs can tell. Here nothing is written; `write_import_to_files.carry_out` does that.
 """
 
 import shlex
@@ -19,8 +19,8 @@ from config.hosts.hub_entries import Records, our_entries
 from config.hosts.import_plan import Import
 from config.hosts.install import own_program, text_at
 from config.hosts.known_hosts import Machine, Place, every_user_file
-from config.hosts.plan_and_write_import import Write
 from config.hosts.removed_originals import is_same_file, original_of, remove_from_host
+from config.hosts.write_import_to_files import Write
 from config.settings import HubConfig
 
 Served = Mapping[str, str]

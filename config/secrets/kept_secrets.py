@@ -21,6 +21,8 @@ class KeptSecret(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_u
     value: str | None = None
     """None: the keyring has it."""
     keyring: bool = False
+    whose: str = ""
+    """The person whose it is, as far as it is kept for one; "": the hub's owner."""
 
     def __repr__(self) -> str:
         return f"<KeptSecret in the {'keyring' if self.keyring else 'file'}>"

@@ -1,6 +1,7 @@
 """The store of `hubd secret`: secrets by name, in the keyring where one answers, else in `secrets.json` (0600).
 
     store = SecretStore.open()                      or open(principal="bob"): those of one of several people
+    people()                                ->  {"bob", "eve"}: those of whom some are kept
     store.keep("GITHUB_TOKEN", value)       ->  where it is kept, and why not in the keyring
     store.names()                           ->  {"GITHUB_TOKEN": "keyring"}
     store.get("GITHUB_TOKEN")
@@ -16,7 +17,7 @@ from collections.abc import Callable
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 from msgspec import Struct
 
@@ -30,6 +31,7 @@ from config.secrets.private_state_files import MAX_FILE_BYTES, StateUnreadable
 from config.settings import OWNER
 
 Place = Literal["keyring", "file"]
+_PEOPLE: Final = "people"
 
 
 class SecretUnavailable(Exception):
@@ -45,24 +47,25 @@ class Stored(Struct, frozen=True):
 
 
 class SecretStore:
-    """Secrets by name. Each method reads the file, so that another process may change it meanwhile. `owner`: of whom
-    they are, for the command that keeps one; "": of the hub's owner."""
+    """Secrets by name. Each method reads the file, so that another process may change it meanwhile. `person`: of whom
+    they are; "": of the hub's owner. `at`: the URL at which that person keeps them; "": not known."""
 
-    def __init__(self, path: Path, keyring: SystemKeyring, owner: str = "") -> None:
+    def __init__(self, path: Path, keyring: SystemKeyring, person: str = "", at: str = "") -> None:
         self.path = path
         self._keyring = keyring
-        self._remedy = f" --for {shlex.quote(owner)}" if owner else ""
+        self._person = person
+        self._at = at
 
     @classmethod
-    def open(cls, keyring: SystemKeyring | None = None, *, principal: str = OWNER) -> "SecretStore":
+    def open(cls, keyring: SystemKeyring | None = None, *, principal: str = OWNER, at: str = "") -> "SecretStore":
         """The store of this user, or of another principal of the hub, which is a file of its own. `keyring`: None is
-        that of the system.
+        that of the system; `at`: the hub's URL, for what that person is told.
         Raises: ConfigError, if the state directory is not private."""
         own = secrets_path()
         if principal == OWNER:
             return cls(own, keyring or system_keyring())
-        path = own.with_name("people") / f"{sha256(principal.encode()).hexdigest()[:32]}.json"
-        return cls(path, NoSystemKeyring(own.parent), principal)
+        path = own.with_name(_PEOPLE) / f"{sha256(principal.encode()).hexdigest()[:32]}.json"
+        return cls(path, NoSystemKeyring(own.parent), principal, at)
 
     @property
     def _directory(self) -> Path:
@@ -79,7 +82,7 @@ class SecretStore:
         except StateUnreadable as error:
             raise SecretUnavailable(str(error)) from None
         if kept is None:
-            raise SecretUnavailable(f"there is no secret {name}: run `hubd secret set {name}{self._remedy}`")
+            raise SecretUnavailable(self._lack_of(name))
         if kept.value is not None:
             return kept.value
         try:
@@ -92,6 +95,17 @@ class SecretStore:
         if value is None:
             raise SecretUnavailable(f"the keyring no longer has the secret {name}: run `hubd secret set {name}`")
         return value
+
+    def _lack_of(self, name: str) -> str:
+        """The sentence: there is no such secret. A person may not run what the owner runs."""
+        keep = f"`hubd secret set {name}"
+        if not self._person:
+            return f"there is no secret {name}: run {keep}`"
+        lack, owners = f"there is no secret {name} of {self._person}", f"{keep} --for {shlex.quote(self._person)}`"
+        if not self._at:
+            return f"{lack}: the hub's owner keeps one by {owners}"
+        own = f"{keep} --at {self._at} --token FILE`, where FILE has your token of this hub"
+        return f"{lack}: run {own}; or have the hub's owner run {owners}"
 
     def keep(self, name: str, value: str) -> Stored:
         """Keep a secret, in place of the one of that name.
@@ -129,7 +143,8 @@ class SecretStore:
                 return before
             in_keyring = stored.place == "keyring"
             kept, version = None if in_keyring else value, secrets.token_hex(8)
-            self._write({**known, name: KeptSecret(version=version, value=kept, keyring=in_keyring)})
+            secret = KeptSecret(version=version, value=kept, keyring=in_keyring, whose=self._person)
+            self._write({**known, name: secret})
         return before
 
     def remove(self, name: str) -> str:
@@ -138,7 +153,8 @@ class SecretStore:
         with lock_edits(self._directory):
             known = self._read()
             if name not in known:
-                raise EditError(f"there is no secret {name}; `hubd secret ls` lists what there is")
+                of = f" of {self._person}" if self._person else ""
+                raise EditError(f"there is no secret {name}{of}; `hubd secret ls` lists what there is")
             kept = known.pop(name)
             self._write(known)
         return self._forget(name) if kept.keyring else ""
@@ -173,6 +189,15 @@ class SecretStore:
             replace_private(self.path, data)
         except OSError as error:
             raise EditError(f"{self.path}: cannot be written: {error.strerror}; nothing was changed") from None
+
+
+def people() -> set[str]:
+    """The people for whom secrets are kept. Raises: EditError, if one of their files cannot be used."""
+    try:
+        files = [read_secrets(path) for path in secrets_path().with_name(_PEOPLE).glob("*.json")]
+    except StateUnreadable as error:
+        raise EditError(str(error)) from None
+    return {kept.whose for file in files for kept in file.values()} - {""}
 
 
 def check_name(name: str) -> None:

@@ -1,5 +1,5 @@
 """The servers that use a secret of `hubd secret`: those whose settings name it, disabled ones and those of allowed
-projects among them; and the profiles that fix arguments with it."""
+projects among them; the profiles that fix arguments with it; and the servers at which every person has their own."""
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -13,10 +13,10 @@ from config.loading.gather import gather
 from config.loading.precedence import stacks
 from config.loading.read_source import Source
 from config.projects import Trust
-from config.secret_references import texts_in
+from config.secret_references import references_of, texts_in
 from config.secrets.kept_secrets import read_secrets
 from config.secrets.private_state_files import StateUnreadable
-from config.settings import HubConfig
+from config.settings import HubConfig, UpstreamConfig
 
 _USE: Final = re.compile(r"(?<!\$)\$\{secret:([A-Za-z0-9_.-]{1,64})\}")
 _VARIABLE: Final = re.compile(r"(?<!\$)\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-[^{}]*)?\}")
@@ -35,6 +35,16 @@ def secret_uses(named: Path | None, environ: Mapping[str, str]) -> dict[str, lis
         found.setdefault(secret, []).append(f"profile {profile}")
     for root, sources in _projects(environ):
         _add(found, sources, f" of {root}", kept)
+    return found
+
+
+def uses_by_people(configs: Mapping[str, UpstreamConfig]) -> dict[str, list[str]]:
+    """The names of servers by the secret of which every person has their own there. Pure."""
+    found: dict[str, list[str]] = {}
+    for name, config in configs.items():
+        if config.is_each and not config.disabled:
+            for secret in dict.fromkeys(each.text for each in references_of(config) if each.kind == "secret"):
+                found.setdefault(secret, []).append(name)
     return found
 
 

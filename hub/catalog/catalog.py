@@ -42,7 +42,7 @@ from hub.wire.upstream_snapshot import ListEntry
 from upstreams.inventory.current_lists import in_full
 
 if TYPE_CHECKING:
-    from hub.catalog.pipeline_tools import ShownPipeline
+    from hub.catalog.pipelines.pipeline_tools import HiddenPipeline, ShownPipeline
 
 
 class NameTable:
@@ -144,6 +144,7 @@ class Catalog:
         warnings: Iterable[str] = (),
         permits: Callable[[Route], bool] | None = None,
         pipelines: "Iterable[ShownPipeline]" = (),
+        hidden_pipelines: "Iterable[HiddenPipeline]" = (),
         optional: Iterable[ListEntry] = (),
     ) -> None:
         """`names` are those of `parts`; `profile`: what chose them, and `doubts` about that. `permits` tells whether
@@ -173,6 +174,8 @@ class Catalog:
         """The catalogue in which its tools are found: another one, where those for finding are shown in their place."""
         self.pipelines = {each.name: each for each in pipelines}
         """Tools of the hub's own that call others, by name."""
+        self.hidden_pipelines = {each.name: each for each in hidden_pipelines}
+        """Those that would be there, but for a reason that hosts may be told."""
         self.optional = {each.key: each for each in optional}
         """Further ones, by name, that are there for its hosts."""
         own = *(each.entry for each in self.pipelines.values()), *self.optional.values()

@@ -5,22 +5,27 @@ What other commands say of secrets that they keep, or leave, is here, too.
 
 import json
 import os
+import shlex
 import sys
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from getpass import getpass
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from config.diagnostics import ConfigError, EditError
+from config.hub_paths import tokens_path
 from config.loading.checks.http_access import PRINCIPAL
 from config.secrets.kept_secrets import MAX_VALUE_BYTES
-from config.secrets.store import SecretStore, Stored, check_name
-from config.secrets.uses import secret_uses
+from config.secrets.store import Place, SecretStore, Stored, check_name, people
+from config.secrets.uses import secret_uses, uses_by_people
 from config.settings import LOOPBACK, OWNER
-from hub.cli.context import CommandFailed, Context, Output, UsageError
+from hub.cli.context import CommandFailed, Context, Output, UsageError, nearest_or_all
 from hub.cli.parser import Parser, add, add_config, on_main_file
 from hub.cli.render.blocks import Table
+from hub.downstream.access.token_files import HostTokens
 from hub.wire.printable import printable
 
 PATIENCE_S: Final = 60.0
@@ -28,14 +33,16 @@ MAX_ANSWER: Final = 1000
 PLACES: Final = {"keyring": "the keyring", "file": "a file only you can read"}
 _LISTED_PLACES: Final = {"keyring": "the keyring", "file": "a file", None: "not set"}
 _LISTED: Final = """\
-  secrets  of each: name, kept ("keyring" or "file"; null: it is not set) and servers, those that use it"""
+  secrets  of each: name, principal (null: it is yours), kept ("keyring" or "file"; null: it is not set) and servers,
+           those that use it"""
 _SET: Final = """\
   name, kept  the secret, and where it is kept: "keyring", "file", or the hub of --at
   why         why not in the keyring
   servers     those that use it"""
 _REMOVED: Final = """\
-  name, did  the secret, and "removed"
-  servers    those that use it"""
+  name, did  the secret, and "removed"; null, if there are several
+  servers    those that use it
+  removed    of each: name and servers"""
 
 
 def add_commands(commands: Any) -> None:
@@ -53,8 +60,8 @@ def add_commands(commands: Any) -> None:
     new.add_value("--token", "FILE", "the file with your token of that hub")
     for each in (new, ls, rm):
         each.add_value("--for", "PRINCIPAL", 'of a person who uses servers with `account = "each"`', dest="principal")
-    for each in (new, rm):
-        each.add_value("name", "NAME", "letters, digits, dots, dashes and underscores")
+    new.add_value("name", "NAME", "letters, digits, dots, dashes and underscores")
+    rm.add_value("names", "NAME", "as `hubd secret ls` shows it", nargs="+")
     for each in (new, ls, rm):
         add_config(each)
 
@@ -63,29 +70,60 @@ def _usage(options: Context, output: Output) -> NoReturn:
     raise UsageError("say what to do with secrets: set, ls or rm", options.parser.format_usage())
 
 
-def _open(options: Context) -> SecretStore:
-    """Raises: UsageError, if nobody can be called so."""
+def _person(options: Context) -> str:
+    """The person whose secrets are meant; "": the hub's owner. Raises: UsageError, if nobody can be called so."""
     principal: str = options.principal or OWNER
     if not PRINCIPAL.fullmatch(principal):
         raise UsageError("a principal is printable ASCII without spaces, at most 256 characters")
-    return SecretStore.open(principal=principal)
+    return "" if principal == OWNER else principal
+
+
+def _uses(options: Context, person: str) -> dict[str, list[str]]:
+    """The servers, and profiles, by the secret of this person that they use."""
+    if person:
+        return uses_by_people(options.loaded.config.upstreams)
+    return secret_uses(options.config, os.environ)
+
+
+def _let_in(options: Context) -> list[str]:
+    """The people who have a token of the hub."""
+    kept = HostTokens(tokens_path(), time.time).all().values()  # noqa: TID251  # of which nothing counts here
+    found = {token.principal for token in kept} | {token.principal for token in options.loaded.config.access.tokens}
+    return sorted(found - {"", OWNER})
+
+
+def _check_person(options: Context, person: str, uses: Collection[str]) -> None:
+    """Raise CommandFailed: no server takes such a secret of people, or nobody of this name is let in by a token."""
+    if options.name not in uses:
+        way = 'a server takes keys of people with `account = "each"` and ${secret:NAME} in its settings'
+        hint = f"{nearest_or_all(options.name, sorted(uses))}" if uses else way
+        raise CommandFailed(f"no server takes a secret {options.name} of people; {hint}")
+    known = _let_in(options)
+    if person not in known and options.loaded.config.auth not in ("oauth", "proxy"):  # these say who comes
+        hint = nearest_or_all(person, known)
+        new = f"`hubd token new NAME --principal {shlex.quote(person)}` lets them in"
+        raise CommandFailed(f"nobody called {person} has a token of this hub; {hint}; {new}")
 
 
 def _keep(options: Context, output: Output) -> None:
     check_name(options.name)
     if options.at or options.token:
         return _keep_elsewhere(options, output)
-    store = _open(options)
+    person = _person(options)
+    uses = _uses(options, person)
+    if person:
+        _check_person(options, person, uses)
+    store = SecretStore.open(principal=person or OWNER)
     stored = store.keep(options.name, _ask(options))
-    servers = secret_uses(options.config, os.environ).get(options.name, [])
+    servers = uses.get(options.name, [])
     output.set(name=options.name, kept=stored.place, servers=servers)
     if stored.why:
         output.set(why=stored.why)
         output.say(f"{options.name} is kept in {store.path}, which only you can read: {stored.why}")
     else:
         output.say(f"{options.name} is kept in the keyring")
-    if options.principal:
-        output.say(f'for {options.principal}, at servers with account = "each" that use it, from the next session on')
+    if person:
+        output.say(f"{person} uses it at {', '.join(servers)}, from the next session on")
     elif servers:
         output.say(f"used by {', '.join(servers)}: a running hub restarts what is connected, and starts what waited")
     else:
@@ -178,22 +216,64 @@ def _ask(options: Context) -> str:
 
 
 def _ls(options: Context, output: Output) -> None:
-    kept, uses = _open(options).names(), secret_uses(options.config, os.environ)
-    rows = [(name, kept.get(name), uses.get(name, [])) for name in sorted({*kept, *uses})]
-    output.set(secrets=[{"name": name, "kept": place, "servers": servers} for name, place, servers in rows])
-    if rows:
-        cells = [(name, _LISTED_PLACES[place], ", ".join(servers)) for name, place, servers in rows]
-        output.show(Table(("NAME", "KEPT IN", "USED BY"), cells, shorten=("USED BY",)))
-    else:
-        output.say("there are no secrets; `hubd secret set NAME` keeps one")
+    rows = list(_rows(options))
+    output.set(
+        secrets=[
+            {"name": name, "principal": person or None, "kept": place, "servers": servers}
+            for name, person, place, servers in rows
+        ]
+    )
+    if not rows:
+        return output.say("there are no secrets; `hubd secret set NAME` keeps one")
+    with_people = any(person for _, person, _, _ in rows)
+    heads = ("NAME", *(("OF",) if with_people else ()), "KEPT IN", "USED BY")
+    cells = [
+        (name, *((person or "you",) if with_people else ()), _LISTED_PLACES[place], ", ".join(servers))
+        for name, person, place, servers in rows
+    ]
+    output.show(Table(heads, cells, shorten=("USED BY",)))
+
+
+def _rows(options: Context) -> Iterator[tuple[str, str, Place | None, list[str]]]:
+    """The secrets that are kept or used: the name, whose it is, where it is kept, who uses it. Without `--for` those of
+    the owner, then those of everybody who has a token or a secret."""
+    persons = [_person(options)] if options.principal else [""]
+    if not options.principal:
+        with suppress(ConfigError, EditError):  # of others nothing can be said then
+            persons += sorted({*people(), *_let_in(options)})
+    for person in persons:
+        kept, uses = SecretStore.open(principal=person or OWNER).names(), _uses(options, person)
+        for name in sorted({*kept, *uses}):
+            yield name, person, kept.get(name), uses.get(name, [])
 
 
 def _rm(options: Context, output: Output) -> None:
-    store, servers = _open(options), secret_uses(options.config, os.environ).get(options.name, [])
-    if options.name in store.names() and servers and not options.force:
-        raise CommandFailed(f"{options.name} is used by {', '.join(servers)}; change these first, or pass --force")
-    note = store.remove(options.name)
-    output.set(name=options.name, did="removed", servers=servers)
-    output.say(f"removed {options.name}")
-    if note:
-        output.warn(note)
+    person = _person(options)
+    store, uses, names = (
+        SecretStore.open(principal=person or OWNER),
+        _uses(options, person),
+        dict.fromkeys(options.names),
+    )
+    kept = store.names()
+    for name in names:
+        if name in kept and (servers := uses.get(name)) and not person and not options.force:
+            raise CommandFailed(f"{name} is used by {', '.join(servers)}; change these first, or pass --force")
+        if name not in kept and len(names) > 1:
+            raise CommandFailed(f"there is no secret {name}; `hubd secret ls` lists what there is; nothing was removed")
+    removed = []
+    for name in names:
+        note, servers = store.remove(name), uses.get(name, [])
+        removed.append({"name": name, "servers": servers})
+        output.say(f"removed {name}{person and f' of {person}'}")
+        if person and servers:
+            again = " ".join(f"`hubd restart {server}`" for server in servers)
+            output.say(f"a session of {person} that is open goes on with it: {again} ends it")
+        if note:
+            output.warn(note)
+    is_one = len(removed) == 1
+    output.set(
+        name=removed[0]["name"] if is_one else None,
+        did="removed",
+        servers=sorted({server for each in removed for server in each["servers"]}),
+        removed=removed,
+    )

@@ -24,6 +24,7 @@ from config.diff import Difference
 from config.environment.hubd_env import CurrentEnvironment
 from config.hub_paths import dashboard_path, trust_path
 from config.loading.assemble import Loaded
+from config.secrets.uses import uses_by_people
 from hub.app import WALL, Hub
 from hub.control.server import serve_control
 from hub.daemon import systemd
@@ -38,7 +39,7 @@ from hub.daemon.decision_requests import DecisionRequests
 from hub.daemon.http_listener import HttpListener
 from hub.daemon.http_routes import TokenPage
 from hub.daemon.keys_of_people import PATH as KEYS_PATH
-from hub.daemon.keys_of_people import KeysPage, names_of_keys
+from hub.daemon.keys_of_people import KeysPage
 from hub.daemon.live.calls_and_overview import LiveRequests
 from hub.daemon.logs.handlers import FaultCounter, reopen
 from hub.daemon.logs.setup import HubLog
@@ -48,6 +49,7 @@ from hub.daemon.process_memory import calm_collector, keep_trim
 from hub.daemon.reload import Reloader
 from hub.daemon.sign_in_requests import SignInRequests
 from hub.downstream.access.access import METRICS_PATH
+from hub.downstream.access.hub_urls import origin_of
 from hub.downstream.lines.server import LineServer
 from hub.link.fault_isolation import keep_going
 from hub.linux.child_marks import THIS_HUB
@@ -103,6 +105,7 @@ class Daemon:
         self._api = DaemonApi(hub, listener, self._reloader, self._watch, faults, self._log.own.journal, self._requests)
         self._metrics = MetricsPage(lambda: self._families.tell())
         self._keys = KeysPage(hub)
+        hub.reach_at(lambda: origin_of(hub.config, *listener.address))
         self._show_pages()
         self._live = LiveRequests(hub, self._api.status)
         parts = Parts(
@@ -196,7 +199,7 @@ class Daemon:
         else:
             self._listener.pages.pop(place, None)
         place = "POST", KEYS_PATH
-        if names_of_keys(self._hub.config.upstreams):
+        if uses_by_people(self._hub.config.upstreams):
             self._listener.pages[place] = TokenPage(self._keys.handle, is_owners=False)
         else:
             self._listener.pages.pop(place, None)

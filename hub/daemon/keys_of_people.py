@@ -6,7 +6,7 @@ There is such a page only while a server of the configuration takes secrets of p
 hub's owner keeps his own where the hub runs: the hub's token stands in files of hosts.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import Final
 
 import msgspec
@@ -14,10 +14,10 @@ import trio
 from msgspec import Struct
 
 from config.diagnostics import ConfigError, EditError
-from config.secret_references import references_of
 from config.secrets.kept_secrets import MAX_VALUE_BYTES
 from config.secrets.store import SecretStore
-from config.settings import OWNER, UpstreamConfig
+from config.secrets.uses import uses_by_people
+from config.settings import OWNER
 from hub.app import Hub
 from hub.net.http_request import HttpRequest
 from hub.net.response_writer import HttpResponse
@@ -27,17 +27,15 @@ PATH: Final = "/secrets"
 MAX_BODY_BYTES: Final = 6 * MAX_VALUE_BYTES
 """Each byte of a value may be written as an escape."""
 OWNERS: Final = "The hub's owner keeps secrets by `hubd secret set NAME` where the hub runs"
+OF_PROFILE: Final = (
+    "This token opens a profile and nothing else: keep the secret by another token of yours, or have the hub's owner "
+    "run `hubd secret set NAME --for {}`"
+)
 
 
 class _Wish(Struct, forbid_unknown_fields=True):
     name: str
     value: str | None
-
-
-def names_of_keys(configs: Mapping[str, UpstreamConfig]) -> frozenset[str]:
-    """The names of secrets of which every principal has one of their own."""
-    each = (references_of(config) for config in configs.values() if config.is_each and not config.disabled)
-    return frozenset(one.text for references in each for one in references if one.kind == "secret")
 
 
 class KeysPage:
@@ -53,9 +51,11 @@ class KeysPage:
         response.reply(status, encode({"done" if status == 200 else "error": text}))
 
     async def _answer(self, request: HttpRequest) -> tuple[int, str]:
-        identity, names = request.identity, names_of_keys(self._hub.servers.configs)
-        if identity is None or identity.principal == OWNER or identity.profile:
+        identity, names = request.identity, uses_by_people(self._hub.servers.configs)
+        if identity is None or identity.principal == OWNER:
             return 403, OWNERS
+        if identity.profile:
+            return 403, OF_PROFILE.format(identity.principal)
         if len(request.body) > MAX_BODY_BYTES:
             return 413, f"A secret has at most {MAX_VALUE_BYTES >> 10} KB"
         try:

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from hub.linux.processes import children, pids
+from hub.linux.processes import pids
 
 MOST_DESCRIPTORS: Final = 1 << 16
 """That a child may open. Some systems allow a thousand million, and some programs close them all when they start."""
@@ -32,23 +32,32 @@ def limit_child(pid: int) -> None:
     """
     with suppress(OSError, ValueError):
         resource.prlimit(pid, resource.RLIMIT_CORE, (0, 0))
-        soft, hard = (
-            MOST_DESCRIPTORS if limit == resource.RLIM_INFINITY else min(limit, MOST_DESCRIPTORS)
-            for limit in resource.prlimit(pid, resource.RLIMIT_NOFILE)
-        )
-        given = soft if GIVEN_DESCRIPTORS == resource.RLIM_INFINITY else min(soft, GIVEN_DESCRIPTORS)
-        resource.prlimit(pid, resource.RLIMIT_NOFILE, (given, hard))
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, _descriptors())
     with suppress(OSError, ValueError):
-        score = min(1000, int(Path("/proc/self/oom_score_adj").read_text()) + OOM_SCORE)
-        Path(f"/proc/{pid}/oom_score_adj").write_text(str(score))
+        Path(f"/proc/{pid}/oom_score_adj").write_text(str(_oom_score()))
 
 
-def limit_family(pid: int) -> None:
-    """The same for a child that has begun to start others, which wait: one that it starts later has its limits."""
-    limit_child(pid)
-    with suppress(OSError):
-        for each in children(pid):
-            limit_family(each)
+def limits_in_shell() -> str:
+    """The same as commands of a shell, for one whose program starts others at once: they would not have what is set
+    from outside while they begin."""
+    soft, hard = _descriptors()
+    limits = f"ulimit -c 0; ulimit -Sn {soft}; ulimit -Hn {hard}"
+    with suppress(OSError, ValueError):
+        limits += f"; echo {_oom_score()} >/proc/self/oom_score_adj"
+    return limits
+
+
+def _descriptors() -> tuple[int, int]:
+    """Descriptors that a child may open, soft and hard."""
+    soft, hard = (
+        MOST_DESCRIPTORS if limit == resource.RLIM_INFINITY else min(limit, MOST_DESCRIPTORS)
+        for limit in resource.getrlimit(resource.RLIMIT_NOFILE)
+    )
+    return (soft if GIVEN_DESCRIPTORS == resource.RLIM_INFINITY else min(soft, GIVEN_DESCRIPTORS)), hard
+
+
+def _oom_score() -> int:
+    return min(1000, int(Path("/proc/self/oom_score_adj").read_text()) + OOM_SCORE)
 
 
 def signal_followers(leader: int, number: signal.Signals) -> None:

@@ -137,14 +137,6 @@ def take_descriptors(popen: subprocess.Popen[bytes]) -> tuple[int, list[int]]:
     return made[0], made[1:]
 
 
-def children(pid: int, proc: Path = PROC) -> list[int]:
-    """The children of a process that have not ended. Raises OSError: it has ended, or nobody can say."""
-    found: list[int] = []
-    for thread in os.listdir(proc / str(pid) / "task"):
-        found += map(int, (proc / str(pid) / "task" / thread / "children").read_bytes().split())
-    return found
-
-
 def read_command_line(pid: int, most: int) -> bytes:
     """The first bytes of the arguments of a process, a zero after each; none: it has ended, or is another user's."""
     try:

@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import trio
 
 from cache.resource_cache import ResourceCache
-from config.loading.checks.upstream import HAS_SCHEMAS
+from config.loading.checks.json_schemas import HAS_SCHEMAS
 from config.security_settings import HookConfig
 from config.settings import UpstreamConfig
 from hub.bridge.era_bridge import EraBridge
@@ -194,7 +194,7 @@ class Chains:
         if names:
             from hub.routing.large_results import CutResults, LargeResults  # not above: few hubs cut any
 
-            self.results = self.results or LargeResults(trio.current_time)
+            self.results = self.results or LargeResults(trio.current_time, self._judge)
             self._cut |= dict.fromkeys(names, CutResults(self.results, self._live))
 
     def _check_schemas(self, configs: Mapping[str, UpstreamConfig]) -> None:

@@ -7,7 +7,7 @@ does reads these: nobody measures a second time.
     record_call_contents arguments and results, where a server's configuration has them recorded
     count_sent_messages  `MessageCount`: counts what is sent to upstreams
     upstream_counts      `UpstreamCounts`, of their sessions and questions (pure)
-    prices_and_result_tokens  of what was called, by host and server (pure)
+    call_costs           prices, and tokens of results, by host and server (pure)
     alert_rules          limits beyond which something is wrong with a server, as alert rules too (pure)
     describe_calls       what people are told of all that (pure)
     overview             how everything does at a glance, with these figures (pure)

@@ -13,8 +13,8 @@ from hub.catalog.time_slices import Steps
 from hub.catalog.token_cost import tokens_of
 from hub.control.call_messages import CallRow, CallTotals, RunningRow
 from hub.link.log_context import spell_ref
+from hub.telemetry.call_costs import cost_of_one, price_of_key
 from hub.telemetry.operation_record import NO_FAULTS, Ended
-from hub.telemetry.prices_and_result_tokens import cost_of_one, price_of_key
 from hub.telemetry.record_call_contents import NO_CONTENT, CallContent
 from hub.telemetry.recorder import Recorder
 from hub.telemetry.tally import FEWEST, Tally

@@ -30,6 +30,7 @@ from hub.control.overview_messages import (
 from hub.link.call_interface import OWNER
 from hub.link.log_context import spell_ref
 from hub.telemetry import alert_rules
+from hub.telemetry.call_costs import Cost, sum_costs
 from hub.telemetry.describe_calls import (
     MINUTE_S,
     OF_SECONDS,
@@ -40,7 +41,6 @@ from hub.telemetry.describe_calls import (
     percentiles,
 )
 from hub.telemetry.operation_record import NO_FAULTS
-from hub.telemetry.prices_and_result_tokens import Cost, sum_costs
 from hub.telemetry.recorder import Recorder
 from hub.telemetry.tally import SECONDS, Tally
 from upstreams.journal.error_line import sum_error_up

@@ -86,7 +86,8 @@ def test_fifty_calls_of_two_environments_never_cross(tmp_path):
         assert hubd(hub, "pins").returncode == 0
         assert hubd(hub, "doctor").returncode in (0, 1)
         assert hubd(hub, "logs", "who:private").returncode == 0
-        assert hubd(hub, "restart", "who").returncode == 0
+        assert hubd(hub, "restart", "who").returncode in (0, 75), "on a busy machine it goes on after the command"
+        assert hubd(hub, "check", "who", "--wait", "60").returncode == 0
         records = hubd(hub, "audit", "query", "--upstream", "who:private", "--json").stdout.splitlines()
         assert {json.loads(line)["up"] for line in records if json.loads(line)["k"] == "begin"} == {"who:private"}
         hostile = told(
@@ -142,7 +143,10 @@ def test_everybody_has_keys_of_their_own(tmp_path):
         for name in ("bob", "eve"):
             refused = call(name)
             assert refused.is_error
-            assert f"there is no secret WHO: run `hubd secret set WHO --for {name}`" in refused.text
+            own = f"`hubd secret set WHO --at {hub.url.removesuffix('/mcp')} --token FILE`"
+            assert refused.text.startswith("who is not started: ${secret:WHO} has no value: ")
+            assert f"there is no secret WHO of {name}: run {own}, where FILE has your token of this hub" in refused.text
+            assert f"or have the hub's owner run `hubd secret set WHO --for {name}`" in refused.text
             kept = hubd(hub, "secret", "set", "WHO", "--for", name, stdin=f"key of {name}")
             assert kept.returncode == 0, kept
             assert call(name).text == f"key of {name} 0", "as soon as there is one"
@@ -152,7 +156,7 @@ def test_everybody_has_keys_of_their_own(tmp_path):
             number: f"{own[names[number % 3]]} {number}" for number in range(CALLS)
         }
         assert "WHO" in hubd(hub, "secret", "ls", "--for", "bob").stdout
-        assert hubd(hub, "secret", "rm", "WHO", "--for", "eve", "--force").returncode == 0
+        assert hubd(hub, "secret", "rm", "WHO", "--for", "eve").returncode == 0
         assert hubd(hub, "restart", "who").returncode == 0
         assert call("eve").is_error
         assert call("bob").text == "key of bob 0"
@@ -160,9 +164,9 @@ def test_everybody_has_keys_of_their_own(tmp_path):
         assert not any(secret in log for secret in own.values())
 
 
-def token_of(hub, principal):
+def token_of(hub, principal, *more):
     """A token of a principal of its own."""
-    made = hubd(hub, "token", "new", principal, "--principal", principal)
+    made = hubd(hub, "token", "new", principal, "--principal", principal, *more)
     (token,) = re.findall(r"hubd_[\w-]+", made.stdout)
     return token
 
@@ -192,7 +196,9 @@ def test_a_person_keeps_a_key_by_the_own_token(tmp_path):
             except urllib.error.HTTPError as refused:
                 return refused.code
 
-        assert "hubd secret set WHO --for bob" in call()
+        (command,) = re.findall(r"`hubd (secret set WHO --at \S+ --token) FILE`", call())
+        assert hubd(hub, *command.split(), file, stdin="as told").returncode == 0
+        assert call() == "as told 1", "what a person is told to run works with their own token"
         for value in ("first", "second"):
             done = keep("WHO", value)
             assert done.returncode == 0, done
@@ -201,6 +207,8 @@ def test_a_person_keeps_a_key_by_the_own_token(tmp_path):
         assert "https" in keep("WHO", "x", where="http://hub.example").stderr
         (own := tmp_path / "own").write_text(hub.token)
         assert "owner keeps secrets by" in keep("WHO", "x", by=own).stderr
+        (bound := tmp_path / "bound").write_text(token_of(hub, "ann", "--profile", "default"))
+        assert "run `hubd secret set NAME --for ann`" in keep("WHO", "x", by=bound).stderr
         good = {"name": "WHO", "value": "x"}
         told_statuses = {
             "stranger": post(json.dumps(good).encode(), None),

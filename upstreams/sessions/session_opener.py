@@ -229,8 +229,10 @@ class SessionOpener:
             how = f"yet: {progress}. Try again in a minute." if progress else "in time, or is being stopped; try again"
             text = f"{self._name} could not be connected for this host {how}"
             return UpstreamUnavailable(text, upstream=self._name)
+        if isinstance(error, UpstreamUnresolved):
+            return UpstreamUnavailable(f"{str(error).rstrip('.')}.", upstream=self._name)
         text = f"{self._name} could not be connected for this host: {str(error).rstrip('.')}."
-        if self.pool.config.command is not None and not isinstance(error, UpstreamUnresolved):
+        if self.pool.config.command is not None:
             text += ' If it can run only once, set session_mode = "singleton" in its configuration.'
         kind: type[HubError] = UpstreamUnavailable
         if isinstance(error, UpstreamUnauthorized):

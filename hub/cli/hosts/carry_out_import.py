@@ -18,10 +18,10 @@ from config.editing.text import serverfile
 from config.editing.text.change import EditRefused
 from config.hosts.import_plan import Import
 from config.hosts.install import text_at
-from config.hosts.plan_and_write_import import Write, carry_out
 from config.hosts.removal_choice import HostRemovals, Served, Stays, plan_host_removals
 from config.hosts.removed_originals import Originals
 from config.hosts.servers_hosts_had import HadBefore
+from config.hosts.write_import_to_files import Write, carry_out
 from config.hub_paths import config_file, had_before_path, originals_path, state_dir
 from config.settings import HubConfig
 from hub.cli.context import Context, Output, UsageError, nearest_or_all, now

@@ -12,7 +12,7 @@ from msgspec import structs
 from config.atomic_writes import read_file
 from config.diagnostics import EditError
 from config.editing.text.change import EditRefused
-from config.hosts import plan_and_write_import, servers_in_hub
+from config.hosts import servers_in_hub, write_import_to_files
 from config.hosts.host_servers import Server, Skipped
 from config.hosts.import_plan import Import, Secrets
 from config.hosts.known_hosts import Place, all_hosts, every_user_file, project_files
@@ -102,9 +102,9 @@ def _import(options: Context, output: Output) -> None:
     if new is not None and stores:
         result.store_literals(new)
 
-    def plan_writes() -> list[plan_and_write_import.Write]:
-        found = plan_and_write_import.plan_files(result, directory, environ)
-        if project is not None and (write := plan_and_write_import.project_write(result, project, environ)) is not None:
+    def plan_writes() -> list[write_import_to_files.Write]:
+        found = write_import_to_files.plan_files(result, directory, environ)
+        if project is not None and (write := write_import_to_files.project_write(result, project, environ)) is not None:
             found.append(write)
         if new is not None:
             new.forget_unused([write.after for write in found])
@@ -242,7 +242,7 @@ def _list_held(result: Import) -> str:
     return "These servers hold what looks like secrets:\n" + "\n".join(lines)
 
 
-def _may_write(options: Context, writes: list[plan_and_write_import.Write], originals: ImportedOriginals) -> bool:
+def _may_write(options: Context, writes: list[write_import_to_files.Write], originals: ImportedOriginals) -> bool:
     """Ask whether to write; yes without asking, if nobody can or wants to be asked."""
     if options.yes or not options.output.is_attended():
         return True

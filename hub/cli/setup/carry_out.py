@@ -11,15 +11,15 @@ from msgspec import Struct
 
 from config.atomic_writes import lock_edits
 from config.diagnostics import EditError
-from config.hosts import plan_and_write_import
+from config.hosts import write_import_to_files
 from config.hosts.hub_entries import KEY, stdio_entry, variables_to_carry
 from config.hosts.import_plan import Import
 from config.hosts.install import Plan, own_program, plan_entries
 from config.hosts.known_hosts import Machine, Place
-from config.hosts.plan_and_write_import import Write
 from config.hosts.removal_choice import HostRemovals, Served, plan_host_removals
 from config.hosts.removed_originals import Original, is_same_file, of_host
 from config.hosts.secret_literals import NewSecrets
+from config.hosts.write_import_to_files import Write
 from config.hub_paths import backup_dir, state_dir
 from config.loading.assemble import load_all
 from config.settings import HubConfig, UpstreamConfig
@@ -177,7 +177,7 @@ class CarryOut:
             for each in self._plan.imported:
                 before = None if each.before is None else each.before.encode()
                 self._write(
-                    each.path, partial(plan_and_write_import.carry_out, each, now()), before, each.after.encode()
+                    each.path, partial(write_import_to_files.carry_out, each, now()), before, each.after.encode()
                 )
 
     def _write(self, path: Path, write: Callable[[], Path | None], before: bytes | None, after: bytes) -> None:

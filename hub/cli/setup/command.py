@@ -7,7 +7,7 @@ from typing import Any, Final
 from msgspec import structs
 
 from config.atomic_writes import read_file
-from config.hosts import plan_and_write_import, servers_in_hub
+from config.hosts import servers_in_hub, write_import_to_files
 from config.hosts.host_servers import Server
 from config.hosts.import_plan import Import
 from config.hosts.known_hosts import every_user_file
@@ -133,7 +133,7 @@ class _Journey:
         result = Import(self._known, self._config.upstreams, "keep", self._removed, tools)
         for server in servers:
             result.add(server)
-        plan_and_write_import.plan_files(result, self._directory, self._environ)
+        write_import_to_files.plan_files(result, self._directory, self._environ)
         return result
 
     def _try(self, result: Import, survey: Survey) -> list[ServerVerdict]:
@@ -148,7 +148,7 @@ class _Journey:
 
     def _variables(self, result: Import) -> bytes:
         """The `hubd.env` that there would be, so that servers are tried with what the hub will give them."""
-        imported = plan_and_write_import.plan_files(result, self._directory, self._environ)
+        imported = write_import_to_files.plan_files(result, self._directory, self._environ)
         capture, _ = capture_unasked(None, upstreams_in(imported, self._machine))
         if capture is not None:
             return capture.after
@@ -175,8 +175,8 @@ class _Journey:
         result.store_literals(new)
         return new
 
-    def _import(self, result: Import, new: NewSecrets | None) -> list[plan_and_write_import.Write]:
-        imported = plan_and_write_import.plan_files(result, self._directory, self._environ)
+    def _import(self, result: Import, new: NewSecrets | None) -> list[write_import_to_files.Write]:
+        imported = write_import_to_files.plan_files(result, self._directory, self._environ)
         if new is not None:
             new.forget_unused([write.after for write in imported])
             self._output.set(secrets=sorted(new.values))

@@ -2,6 +2,7 @@
 
 import re
 from typing import Final
+from urllib.parse import urljoin
 
 from msgspec import Struct
 
@@ -42,6 +43,11 @@ def resource_of(config: HubConfig, host: str, port: int) -> str:
     if config.allowed_hosts:
         return f"http://{with_port(config.allowed_hosts[0].lower(), port)}/mcp"
     return ways.here or f"http://{LOOPBACK_NAMES[1]}:{port}/mcp"
+
+
+def origin_of(config: HubConfig, host: str, port: int) -> str:
+    """The URL of the hub itself, without a path, as `resource_of`."""
+    return urljoin(resource_of(config, host, port), "/").removesuffix("/")
 
 
 def shows_token(config: HubConfig, url: str, resource: str) -> bool:

@@ -2,5 +2,5 @@
 
 `run` carries out a call, step by step; `fill_arguments` puts values in place of references. Each step is an operation
 of the same host, which passes the same stages as if that host had called the tool, and reports to and asks that host
-by `hub.calls.step_exchange`. Which pipelines a view shows: `hub.catalog.pipeline_tools`.
+by `hub.calls.step_exchange`. Which pipelines a view shows: `hub.catalog.pipelines`.
 """

@@ -21,7 +21,8 @@ from hub.bridge.era_bridge import EraBridge
 from hub.calls.host_exchange import HostExchange
 from hub.calls.step_exchange import StepExchange
 from hub.catalog.endpoint_views import View
-from hub.catalog.pipeline_tools import ShownPipeline
+from hub.catalog.pipelines.pipeline_tools import ShownPipeline
+from hub.catalog.pipelines.tools_of_steps import name_step
 from hub.catalog.search.meta_tools import one_line
 from hub.link.call_interface import HostEnd, Interim
 from hub.link.hub_errors import DeadlineExceeded, Executed, HubError, InvalidArguments, Overloaded
@@ -48,7 +49,8 @@ from hub.wire.total_item_limit import data_of, peek_limited
 NO_ARGUMENTS: Final = Raw(b"{}")
 NO_ROOM: Final = "the hub has no memory left for the results of steps (global_buffer_bytes)"
 MAX_REASON: Final = 500
-"""Characters of the reason why a step failed, in one line; all that it said follows."""
+"""Characters of the reason why a step failed, in one line."""
+ITS_WORDS: Final = "its own words follow"
 
 
 @dataclass(eq=False, repr=False)
@@ -61,6 +63,8 @@ class PipelineRun:
     _operate: Operate
     _replies: HostReplies
     _live: LiveCatalog
+    _has_sent: bool = True
+    """The step that ran last has been sent to its server."""
 
     async def answer(self, bridge: EraBridge) -> Reply:
         """The answer for the host, which is asked meanwhile by `bridge`.
@@ -122,6 +126,7 @@ class PipelineRun:
         params = {"name": raw(step.tool), "arguments": arguments}
         params |= {name: request.params[name] for name in ("_meta",) if name in request.params}  # its trace
         exchange.report_start(step.tool)
+        self._has_sent = False
         try:
             return await self._operate(Request(request.id, TOOLS_CALL, params), exchange)
         except HubError as error:
@@ -129,6 +134,7 @@ class PipelineRun:
         except RemoteProtocolError as error:
             return error.failure
         finally:
+            self._has_sent = exchange.sent_at > 0
             exchange.end()
 
     def _view(self) -> View:
@@ -147,11 +153,12 @@ class PipelineRun:
             return reply  # the host can mend that, and nothing is done twice
         steps = self._shown.pipeline.steps
         reason, facts, content = _read_failure(reply)
-        where = f"step {at + 1} of {len(steps)} ({steps[at].id}: {steps[at].tool})"
+        where = name_step(self._shown.pipeline, at)
         done = {0: "", 1: " Step 1 was carried out."}.get(at, f" Steps 1 to {at} were carried out.")
         text = f"{where} failed: {reason or 'it says not why'}"
         text = f"{text}{'' if text.endswith(('.', '!', '?')) else '.'}{done}"
-        facts = {"hub": "pipeline", "executed": "unknown", "retryable": False, **facts, "step": steps[at].id}
+        executed = Executed.UNKNOWN if self._has_sent else Executed.NO
+        facts = {"hub": "pipeline", "executed": executed.value, "retryable": False, **facts, "step": steps[at].id}
         if at:
             facts |= {"executed": Executed.YES.value, "retryable": False}
         members = {
@@ -169,7 +176,8 @@ def _roots(steps: Any) -> frozenset[str]:
 
 
 def _read_failure(reply: Reply) -> tuple[str, dict[str, Any], list[Raw]]:
-    """The reason, in one line; the facts about it that are known; and what a server said besides."""
+    """The reason, in one line; the facts about it that are known; and what a server said besides. A reason that is all
+    of a server's text stands in place of that; of a longer one only the text is told."""
     if isinstance(reply, Failure):
         facts = data_of(reply)
         return one_line(reply.message, MAX_REASON), dict(facts) if "hub" in facts else {}, []
@@ -178,8 +186,13 @@ def _read_failure(reply: Reply) -> tuple[str, dict[str, Any], list[Raw]]:
     members = peek_limited(reply.value)
     content = peek_array(members.get("content"), counted=True)
     texts = (peek_str(peek_object(block).get("text")) for block in content)
-    reason = one_line(next(filter(None, texts), ""), MAX_REASON)
+    at, text = next(((at, text) for at, text in enumerate(texts) if text), (0, ""))
+    reason = one_line(text, MAX_REASON)
     facts = dict(peek_object(peek_object(members.get("_meta")).get(HUB_FAILURE)))
     if facts:  # the hub's own
         return reason, facts, []
+    if reason == text.strip():
+        del content[at : at + 1]
+    else:
+        reason = ITS_WORDS
     return reason, {"executed": Executed.YES.value}, content

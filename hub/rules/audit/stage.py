@@ -57,6 +57,7 @@ class AuditTrail(Stage):
         audit.records.append((BEGIN, begun, None))
         if begun.arguments is not None:
             audit.held += begun.size
+            audit.room -= begun.size
         audit.room -= RECORD_BYTES
         if audit.room < 0 or not audit.gathering:
             audit.press()

@@ -15,6 +15,7 @@ from msgspec import UNSET, Raw, structs
 from config.policy.selectors import TOOL, CallerTerm, Selector, Thing, read_selector
 from config.profile_settings import DEFAULT_PROFILE
 from config.security_settings import HookConfig
+from config.server_names import NO_ACCOUNTS
 from hub.bridge.parking.parking import PARK
 from hub.bridge.sealed_request_state import BadState, RequestStates, state_of
 from hub.bridge.tasks.task_bridge import ABSORBED
@@ -73,7 +74,7 @@ class HookCalls(Stage):
     def _find(self, intent: Intent) -> list[Hook]:
         """The hooks that are asked about a call."""
         things, caller = self._things(intent), intent.host.caller
-        profile = intent.host.view.profile or DEFAULT_PROFILE
+        profile = intent.host.profile or DEFAULT_PROFILE
 
         def is_so(term: CallerTerm) -> bool:
             return holds(term, caller.identity, caller.rights, profile)
@@ -170,6 +171,7 @@ class HookCalls(Stage):
             "host": identity.host,
             "principal": identity.principal,
             "upstream": route.upstream,
+            "account": "" if upstream.config.account in NO_ACCOUNTS else upstream.config.account,
             "original": route.original,
             "definition": hash_listed(upstream.snapshot, Kind.TOOL, route.original),
             "exposed": intent.target.exposed,

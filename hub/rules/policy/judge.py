@@ -153,10 +153,10 @@ class Judge:
         """Those of the rules before these, by what is known of them: views of requests that came before."""
         self._known: BoundedDict[tuple[Identity, Rights, str], str] = BoundedDict(MAX_REMEMBERED)
         self._judged: BoundedDict[tuple[str, str, Kind, str], Judgement] = BoundedDict(MAX_JUDGED)
-        self._last: tuple[Raw | None, Judgement | None, Identity | None, Verdict] = None, None, None, UNRULED
-        """The arguments that were judged last, what was known of their tool, and for whom: several stages ask of one
-        call in turn. A `Judgement` is made anew whenever rules or lists have changed."""
         """By audience, server, list and own name."""
+        self._last: tuple[Raw | None, Judgement | None, object, Verdict] = None, None, None, UNRULED
+        """The arguments that were judged last, what was known of their tool, for whom, and the account that serves:
+        several stages ask of one call in turn. A `Judgement` is made anew whenever rules or lists have changed."""
         self._facts: BoundedDict[tuple[str, str], tuple[dict[str, object], ArgumentTypes]] = BoundedDict(MAX_REMEMBERED)
         """Of each tool what conditions know without its arguments, and the types of these."""
         """By server and its own name of a tool, what conditions know of that."""
@@ -342,12 +342,12 @@ class Judge:
         known = self.look_up(caller, intent.host.view, target)
         verdict = known.verdict
         if known.is_open:
-            arguments = intent.operation.params.get("arguments")
+            arguments, who = intent.operation.params.get("arguments"), (caller.identity, target.upstream.config.account)
             last = self._last
             try:
-                if last[0] is not arguments or last[1] is not known or last[2] != caller.identity:
-                    verdict = self.judge_open(known, target.route, caller.identity, arguments)
-                    last = self._last = arguments, known, caller.identity, verdict
+                if last[0] is not arguments or last[1] is not known or last[2] != who:
+                    verdict = self.judge_open(known, target.route, who[0], arguments, who[1])
+                    last = self._last = arguments, known, who, verdict
                 verdict = last[3]
             except CannotJudge as error:
                 self.failures += 1
@@ -360,13 +360,16 @@ class Judge:
         """Write down that rules deny an intent."""
         self.note("refuse", **intent.facts(), rule=verdict.rule, **({"why": verdict.why} if verdict.why else {}))
 
-    def judge_open(self, known: Judgement, route: Route, identity: Identity, arguments: Raw | None) -> Verdict:
-        """The verdict about a call whose arguments count. Raises CannotJudge: there is none, which is a deny."""
+    def judge_open(
+        self, known: Judgement, route: Route, identity: Identity, arguments: Raw | None, account: str = ""
+    ) -> Verdict:
+        """The verdict about a call whose arguments count. `account`: that which serves it, of several at its server.
+        Raises CannotJudge: there is none, which is a deny."""
         book, rule = self.book, "arguments"
         assert book is not None, "there is something to judge"
         mask = known.mask & ~book.conditional
         try:
-            facts = self._facts_of(route, identity, arguments)
+            facts = self._facts_of(route, identity, arguments, account)
             for bit, its in book.conditions(known.mask):
                 rule = its.place
                 if its.condition is not None and its.condition.holds(facts):
@@ -375,7 +378,7 @@ class Judge:
             raise CannotJudge(rule, str(error)) from None
         return book.decide(mask)
 
-    def _facts_of(self, route: Route, identity: Identity, arguments: Raw | None) -> Mapping[str, object]:
+    def _facts_of(self, route: Route, identity: Identity, arguments: Raw | None, account: str) -> Mapping[str, object]:
         """The variables of conditions. Raises ValueError: the arguments are none that can be judged."""
         key = route.upstream, route.original
         if (known := self._facts.get(key)) is None:
@@ -392,6 +395,8 @@ class Judge:
             self._facts.put(key, known)
         its = decode_arguments(arguments)
         refuse_other_types(its, known[1])
+        if account and route.account is not None and isinstance(its, dict):  # whoever has chosen it
+            its = {**its, route.account.name: account}
         return {**known[0], "args": its, "host": identity.host, "principal": identity.principal}
 
     def marks_of(self, route: Route) -> frozenset[str]:

@@ -77,9 +77,9 @@ def test_ls_names_the_place_and_the_servers_and_no_value(home):
     out, _ = home.run("ls", "--json")
     assert json.loads(out) == {
         "secrets": [
-            {"name": "GITHUB_TOKEN", "kept": "file", "servers": ["github", "off"]},
-            {"name": "MISSING", "kept": None, "servers": ["waits"]},
-            {"name": "unused", "kept": "file", "servers": []},
+            {"name": "GITHUB_TOKEN", "principal": None, "kept": "file", "servers": ["github", "off"]},
+            {"name": "MISSING", "principal": None, "kept": None, "servers": ["waits"]},
+            {"name": "unused", "principal": None, "kept": "file", "servers": []},
         ]
     }
 
@@ -93,6 +93,78 @@ def test_one_in_use_is_removed_only_by_force(home):
     assert CANARY not in home.secrets.read_text()
     _, err = home.run("rm", "GITHUB_TOKEN", code=1)
     assert "there is no secret GITHUB_TOKEN" in err
+
+
+EACH = """
+[upstreams.mail]
+command = "true"
+env = { TOKEN = "${secret:MAIL_KEY}" }
+account = "each"
+[upstreams.github]
+command = "true"
+env = { TOKEN = "${secret:GITHUB_TOKEN}" }
+[[access.tokens]]
+name = "laptop"
+principal = "eve"
+token = "0123456789abcdef0123456789abcdef"
+"""
+
+
+def test_a_secret_of_nobody_or_that_no_server_takes_is_refused_before_it_is_asked_for(home):
+    home.write(EACH)
+    _, err = home.run("set", "MAIL_KEI", "--for", "eve", code=1)
+    assert 'no server takes a secret MAIL_KEI of people; did you mean "MAIL_KEY"?' in err
+    _, err = home.run("set", "GITHUB_TOKEN", "--for", "eve", code=1)
+    assert "no server takes a secret GITHUB_TOKEN of people; there are: MAIL_KEY" in err
+    _, err = home.run("set", "MAIL_KEY", "--for", "evee", code=1)
+    assert 'nobody called evee has a token of this hub; did you mean "eve"?' in err
+    assert "`hubd token new NAME --principal evee` lets them in" in err
+    home.write(EACH.replace('account = "each"', ""))
+    _, err = home.run("set", "MAIL_KEY", "--for", "eve", code=1)
+    assert 'a server takes keys of people with `account = "each"`' in err
+    assert not home.secrets.with_name("people").exists()
+
+
+def test_ls_shows_which_people_have_which_and_rm_of_theirs_needs_no_force(home):
+    home.write(EACH)
+    run_hubd(["token", "new", "phone", "--principal", "bob"], home.env, check=True)
+    home.run("set", "MAIL_KEY", stdin=CANARY)
+    out, _ = home.run("set", "MAIL_KEY", "--for", "eve", stdin=CANARY)
+    assert "eve uses it at mail, from the next session on" in out
+    rows = [line.split() for line in home.run("ls")[0].splitlines()]
+    assert rows == [
+        ["NAME", "OF", "KEPT", "IN", "USED", "BY"],
+        ["GITHUB_TOKEN", "you", "not", "set", "github"],
+        ["MAIL_KEY", "you", "a", "file", "mail"],
+        ["MAIL_KEY", "bob", "not", "set", "mail"],
+        ["MAIL_KEY", "eve", "a", "file", "mail"],
+    ]
+    rows = json.loads(home.run("ls", "--for", "eve", "--json")[0])["secrets"]
+    assert rows == [{"name": "MAIL_KEY", "principal": "eve", "kept": "file", "servers": ["mail"]}]
+    out, _ = home.run("rm", "MAIL_KEY", "--for", "eve")
+    assert "removed MAIL_KEY of eve" in out
+    assert "a session of eve that is open goes on with it: `hubd restart mail` ends it" in out
+    _, err = home.run("rm", "MAIL_KEY", "--for", "eve", code=1)
+    assert "there is no secret MAIL_KEY of eve" in err
+
+
+def test_keys_of_people_whom_others_let_in_are_kept_without_a_token_of_the_hub(home):
+    proxy = 'auth = "proxy"\n[access.proxy]\nheader = "X-User"\nsecret = "0123456789abcdef0123456789abcdef"\n'
+    home.write(proxy + EACH)
+    home.run("set", "MAIL_KEY", "--for", "proxy:ann", stdin=CANARY)
+    assert ["MAIL_KEY", "proxy:ann", "a", "file", "mail"] in [line.split() for line in home.run("ls")[0].splitlines()]
+
+
+def test_several_are_removed_together_or_none(home):
+    for name in ("A", "B"):
+        home.run("set", name, stdin=CANARY)
+    _, err = home.run("rm", "A", "C", code=1)
+    assert "there is no secret C; `hubd secret ls` lists what there is; nothing was removed" in err
+    assert "A" in home.run("ls")[0]
+    out, _ = home.run("rm", "A", "B", "--json")
+    none = [{"name": name, "servers": []} for name in ("A", "B")]
+    assert json.loads(out) == {"name": None, "did": "removed", "servers": [], "removed": none}
+    assert "there are no secrets" in home.run("ls")[0]
 
 
 def test_one_that_an_allowed_project_uses_is_in_use(home, tmp_path):

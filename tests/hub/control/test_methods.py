@@ -32,7 +32,7 @@ def test_the_api_has_every_method_as_the_table_says(method):
 
 MEMBERS = {
     "status": "version uptime_s settled upstreams hosts projects cache buffer warnings idle_rules listen config root"
-    " loop faults replica instructions_tokens profiles all_tools all_tokens audit calls requests",
+    " loop faults replica instructions_tokens profiles pipelines all_tools all_tokens audit calls requests",
     "audit": "records head lost problem required removed short log",
     "upstreams": "since_s last_error last_error_ago_s last_exit restarts next_attempt_s ends_lately crash_loop name"
     " label state installing installing_s queued era"
@@ -93,6 +93,8 @@ MEMBERS = {
     "ticket": "url page expires_s session_s printed is_blind",
     "tool_use": "tools since today days",
     "profiles": "name hosts tools tokens search warnings",
+    "pipelines": "name steps problem doubts",
+    "steps": "id tool server",
     "tools": "name server tool tokens bytes calls last",
 }
 """In the order in which they are printed. Programs read them: a name is not changed."""

@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+from hub.linux.child_limits import OOM_SCORE, limit_child, limits_in_shell
+
 PRIVATE = """if True:
     import os, sys
     from hub.linux.harden_hub import harden
@@ -47,3 +49,23 @@ def test_the_hub_takes_the_descriptors_it_may_have_and_its_children_get_what_it_
     script = f'ulimit -S{soft} && ulimit {hard} && exec {sys.executable} -I -c "$1"'
     done = subprocess.run(["sh", "-c", script, "sh", TAKING], capture_output=True, text=True, timeout=30, check=True)
     assert json.loads(done.stdout) == taken
+
+
+LIMITED = """if True:
+    import json, resource
+    from pathlib import Path
+    each = [resource.getrlimit(getattr(resource, f"RLIMIT_{name}")) for name in ("CORE", "NOFILE")]
+    print(json.dumps([*each, int(Path("/proc/self/oom_score_adj").read_text())]))
+"""
+
+
+@pytest.mark.covers("F-D-08", "BOX-14")
+def test_a_shell_sets_the_same_limits_for_itself_and_what_it_starts():
+    script = f'{limits_in_shell()}; (exec {sys.executable} -I -c "$1")'
+    done = subprocess.run(["sh", "-c", script, "sh", LIMITED], capture_output=True, text=True, timeout=30, check=True)
+    with subprocess.Popen([sys.executable, "-I", "-c", f"input()\n{LIMITED}"], stdin=-1, stdout=-1, text=True) as child:
+        limit_child(child.pid)
+        outside, _ = child.communicate("\n")
+    assert done.stderr == ""
+    assert json.loads(done.stdout) == json.loads(outside)
+    assert json.loads(outside)[2] >= OOM_SCORE

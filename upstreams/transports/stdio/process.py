@@ -9,15 +9,13 @@ known by the mark in their environment; `hub.linux.stray_processes` finds them, 
 
 import contextlib
 import errno
-import fcntl
 import itertools
 import logging
 import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,12 +27,12 @@ from config.settings import UpstreamConfig
 from hub.link.hub_errors import UpstreamUnavailable
 from hub.link.log_context import SUBJECT, UpstreamSubject
 from hub.link.rate_limits import TokenBucket
-from hub.linux.child_limits import limit_child, limit_family, refuse_last_descriptors, signal_followers
+from hub.linux.child_limits import limit_child, limits_in_shell, refuse_last_descriptors, signal_followers
 from hub.linux.child_marks import MARKER, THIS_HUB, mark_of
 from hub.linux.processes import take_descriptors
 from hub.linux.stray_processes import kill_marked, waited_for
 from upstreams.redact import Mask
-from upstreams.transports.stdio.sandbox.arguments import LOWEST_FREE, OPEN, Enclosure
+from upstreams.transports.stdio.sandbox.arguments import OPEN, Enclosure
 from upstreams.transports.stdio.stderr import StderrLog
 
 log = logging.getLogger(__name__)
@@ -88,16 +86,15 @@ class Child:
         env = child_environment(config, environ) | {MARKER: mark}
         try:
             refuse_last_descriptors()
-            if enclosure.words():
+            if enclosure.bubblewrap or enclosure.limits:
                 _refuse_missing(config, environ)  # whoever stands in front of it would fail in other words
             where = config.cwd
-            with _barrier(enclosure) as (options, passed):
-                argv = [*enclosure.words(*options), config.command, *config.args]
-                how = _HOW | ({"pass_fds": passed} if passed else {})
-                self._popen = spawn(argv, **how, cwd=where, env=env)
-                self.pid = self._popen.pid
-                waited_for.add(self.pid)
-                limit_family(self.pid) if passed else limit_child(self.pid)
+            argv = [*enclosure.words(limits_in_shell()), config.command, *config.args]
+            self._popen = spawn(argv, **_HOW, cwd=where, env=env)
+            self.pid = self._popen.pid
+            waited_for.add(self.pid)
+            if not enclosure.bubblewrap:
+                limit_child(self.pid)
         except (OSError, ValueError) as error:
             raise UpstreamUnavailable(cannot_start(name, config, error), upstream=name) from None
         self._is_enclosed = bool(enclosure.bubblewrap)
@@ -207,24 +204,6 @@ class Child:
             nursery.start_soon(_discard, self.stdout)
             nursery.start_soon(self.drain_stderr)
         drained.set()
-
-
-@contextmanager
-def _barrier(enclosure: Enclosure) -> Iterator[tuple[list[str], tuple[int, ...]]]:
-    """The options by which bubblewrap waits until what is done here is done, so that limits hold for all that it
-    starts, and the descriptors that it needs for that."""
-    if not enclosure.bubblewrap:
-        yield [], ()
-        return
-    low, its = os.pipe()
-    ours = fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, LOWEST_FREE)
-    os.close(low)
-    try:
-        yield ["--block-fd", str(ours)], (ours,)
-        os.write(its, b".")
-    finally:
-        os.close(ours)
-        os.close(its)
 
 
 def _refuse_missing(config: UpstreamConfig, environ: Mapping[str, str]) -> None:

@@ -105,3 +105,19 @@ def test_without_the_extra_there_is_a_warning(tmp_path, monkeypatch):
     monkeypatch.setattr(checks, "HAS_SCHEMAS", False)
     [warning] = load(tmp_path, HEAD + step()).warnings
     assert "checking their input needs the extra `schema`" in warning.text
+
+
+@pytest.mark.covers("EF-2")
+def test_a_tool_of_no_server_is_a_warning(tmp_path):
+    def warnings(tool, more=""):
+        servers = f'[upstreams.files]\ncommand = "x"\naliases = ["docs"]\n{more}'
+        text = f'{servers}[pipelines.p]\ndescription = "P."\n[[pipelines.p.steps]]\nid = "s"\ntool = "{tool}"\n'
+        return [".".join((*each.keys, each.text)) for each in load(tmp_path, text).warnings]
+
+    assert warnings("files__any") == warnings("docs__any") == []
+    [unknown] = warnings("fils__write")
+    assert unknown.startswith("pipelines.p.steps.0.tool.no server here has tools of such names")
+    assert unknown.endswith("'fils__write' (did you mean 'files__write'?)")
+    [plain] = warnings("write")
+    assert plain.endswith("tools are called SERVER__TOOL, and 'write' names no server")
+    assert warnings("write", '[upstreams.bare]\ncommand = "x"\nprefix = ""\n') == []

@@ -41,7 +41,7 @@ SEARCHING = {
     "its own configuration": "config.loading.assemble.load_all",
     "hosts": "hub.cli.hosts.choose_hosts.choose_hosts",
     "the servers of a host": "config.hosts.host_servers.survey",
-    "what is imported already": "config.hosts.plan_and_write_import.plan_files",
+    "what is imported already": "config.hosts.write_import_to_files.plan_files",
 }
 """What it reads before it tries anything, and by which function."""
 

@@ -7,9 +7,9 @@ import pytest
 from config.hosts.hub_entries import KEY, Records
 from config.hosts.install import plan_entries
 from config.hosts.known_hosts import Machine, all_hosts, user_places
-from config.hosts.plan_and_write_import import Write
 from config.hosts.removal_choice import HostRemovals
 from config.hosts.removed_originals import remove_from_host
+from config.hosts.write_import_to_files import Write
 from hub.cli.configuration.env_command import Capture
 from hub.cli.context import Output
 from hub.cli.render.terminal import Screen

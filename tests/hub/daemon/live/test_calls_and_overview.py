@@ -8,7 +8,7 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from hub.daemon.live.calls_and_overview import LiveRequests
-from hub.telemetry import describe_calls, prices_and_result_tokens
+from hub.telemetry import call_costs, describe_calls
 from hub.telemetry.tally import Seconds, Tally
 from hub.wire.mcp import L4
 from tests.support.fakes import FakeUpstream
@@ -127,7 +127,7 @@ async def test_an_overview_of_much_lets_others_have_their_turn(autojump_clock, m
             tally.use("desk").charged += 1
         requests = LiveRequests(house.hub, house.api.status)
         for owner, name, most in (
-            (prices_and_result_tokens, "cost_by_host", 100),
+            (call_costs, "cost_by_host", 100),
             (describe_calls, "count_failures", 100),
             (Seconds, "last", 10),
             (house.api, "_upstream", 1),

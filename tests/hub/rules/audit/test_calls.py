@@ -17,7 +17,7 @@ from config.settings import AuditConfig, Timeouts
 from hub.link.call_interface import Identity
 from hub.rules.audit.files import AuditFiles, logs_in
 from hub.rules.audit.reading import verify
-from hub.rules.audit.writer import Audit
+from hub.rules.audit.writer import FLUSH_BYTES, Audit
 from hub.rules.policy.judge import Judge
 from hub.rules.policy.verdict import Effect, Verdict
 from hub.wire.mcp import L4, MODERN
@@ -494,7 +494,7 @@ async def test_records_that_nobody_takes_are_dropped_and_counted(autojump_clock,
     audit = Audit(AuditConfig(), AuditFiles(tmp_path / "audit", time.time), wall=time.time)  # noqa: TID251
     for number in range(20_000):
         audit.note("config", number=number)
-    assert len(audit.records) * 340 <= (4 << 20) + (64 << 10)
+    assert len(audit.records) * 340 <= (4 << 20) + FLUSH_BYTES
     lost = audit.status().lost
     assert lost == 20_000 - len(audit.records) > 0
     audit.start()

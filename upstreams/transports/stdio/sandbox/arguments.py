@@ -28,12 +28,10 @@ NOT_TO_BE_OPENED: Final = "/dev/null"
 """In place of a file: devices cannot be opened where it is shown."""
 
 
-_APART: Final = ("/bin/sh", "-c", 'exec "$0" "$@" 8<&0 9>&1 </dev/null >/dev/null')
+_APART: Final = 'exec "$0" "$@" 8<&0 9>&1 </dev/null >/dev/null'
 _TOGETHER: Final = ("/bin/sh", "-c", 'exec "$0" "$@" <&8 >&9 8<&- 9>&-')
 """Standard input and output are for the command alone: bubblewrap, which stays beside it, would hold them open when it
 has closed them."""
-LOWEST_FREE: Final = 10
-"""The first descriptor that these two do not use."""
 
 
 class Bind(NamedTuple):
@@ -79,12 +77,12 @@ class Enclosure(Struct, frozen=True):
     """The command that limits the one behind it."""
     places: SandboxPlaces = SandboxPlaces()
 
-    def words(self, *options: str) -> list[str]:
-        """All that stands in front of the command, with further options of bubblewrap."""
+    def words(self, limits: str = ":") -> list[str]:
+        """All that stands in front of the command. `limits` are commands of a shell that limit the one that runs them:
+        they come before bubblewrap starts others."""
         if not self.bubblewrap:
             return [*self.limits]
-        program, *arguments = self.bubblewrap
-        return [*_APART, program, *options, *arguments, *_TOGETHER, *self.limits]
+        return ["/bin/sh", "-c", f"{limits}; {_APART}", *self.bubblewrap, *_TOGETHER, *self.limits]
 
     def hides(self, path: str) -> bool:
         """True if the process is not shown `path`, links followed, if there is such a thing."""

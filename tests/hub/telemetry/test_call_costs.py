@@ -6,7 +6,7 @@ from config.loading.checks.rules import problems_of_rules_of_server
 from config.settings import UpstreamConfig
 from hub.catalog.time_slices import finish
 from hub.link.hub_errors import DeadlineExceeded, Overloaded, UpstreamLost
-from hub.telemetry.prices_and_result_tokens import Cost, cost_of_one, price_of, price_of_key, sum_costs
+from hub.telemetry.call_costs import Cost, cost_of_one, price_of, price_of_key, sum_costs
 from hub.telemetry.tally import MAX_HOSTS, OTHER_HOST, Seconds, Tally
 from hub.wire.jsonrpc import Failure
 from hub.wire.mcp import L4
