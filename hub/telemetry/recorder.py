@@ -28,7 +28,7 @@ from hub.telemetry.operation_record import (
     strip_uri,
     sum_up,
 )
-from hub.telemetry.tally import BOUNDS_S, LEAST_S, MAX_OUTCOMES, OTHER_OUTCOME, Histogram, Place, Seconds, Tally
+from hub.telemetry.tally import BOUNDS_S, LEAST_S, MAX_OUTCOMES, OTHER_OUTCOME, CountingPlace, Histogram, Seconds, Tally
 from hub.wire.jsonrpc import Failure, Reply, Result
 from hub.wire.mcp import METHOD_NOT_FOUND
 
@@ -62,7 +62,7 @@ class Recorder(Stage):
         """Operations that are not over, by their refs, the oldest first."""
         self.listeners: list[Callable[[Ended], None]] = []
         """Told of each operation that is over. Must not block or raise."""
-        self._places: dict[tuple[str, str, str, str, str], Place] = {}
+        self._places: dict[tuple[str, str, str, str, str], CountingPlace] = {}
         """By what `_find_place` is told; found anew when there are too many."""
         self._messages = messages
         self._lines = TokenBucket(LINES, LINES_PER_S)
@@ -143,7 +143,7 @@ class Recorder(Stage):
         if executed and self._lines.take(now):
             log_failure(ended, intent)
 
-    def _find_place(self, about: tuple[str, str, str, str, str]) -> Place:
+    def _find_place(self, about: tuple[str, str, str, str, str]) -> CountingPlace:
         """The place for calls by upstream, method, the upstream's own name, the label of the host and its transport."""
         upstream, method, own, host, transport = about
         if len(self._places) >= MAX_PLACES:
@@ -152,7 +152,7 @@ class Recorder(Stage):
         told = key if key in self.tallies or len(self.tallies) < MAX_TALLIES else (upstream, method, OTHER)
         tally = self.tallies.setdefault(told, Tally(self.seconds.setdefault(upstream, Seconds())))
         use, served = tally.hosts.get(host) or tally.use(host), self._find_served((method, OK, transport))
-        place = Place(key, tally, use, tally.histogram(OK), served, self._messages.find(*key))
+        place = CountingPlace(key, tally, use, tally.histogram(OK), served, self._messages.find(*key))
         return self._places.setdefault(about, place)
 
     def count_beside(self, method: str, reply: Reply | None, began: float, transport: str) -> None:

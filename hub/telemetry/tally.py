@@ -135,7 +135,7 @@ class Tally:
         return sum(each.count for each in self.outcomes.values())
 
 
-class Place(NamedTuple):
+class CountingPlace(NamedTuple):
     """Where calls of one thing by hosts of one label are counted, looked up once for all of them."""
 
     key: tuple[str, str, str]
