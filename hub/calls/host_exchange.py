@@ -116,7 +116,6 @@ class HostExchange:
         "is_cached",
         "is_operation",
         "lacking",
-        "message_at",
         "named",
         "passage",
         "place",
@@ -153,9 +152,9 @@ class HostExchange:
         """It was answered from memory."""
         self.ref = ""
         """Its operation, as people and records write its number, once more than a plain answer may be needed."""
-        self.sent_at = self.answered_at = self.message_at = 0.0
+        self.sent_at = self.answered_at = 0.0
         """The times at which its first message went to an upstream, and at which that first said something about it, by
-        `time.perf_counter`, and that at which the last one went; 0: not yet."""
+        `time.perf_counter`; 0: not yet."""
         self.place: Any = None
         """Where its operation is counted, as `hub.telemetry.tally` has it; None: it has none."""
         self.is_operation = False

@@ -30,18 +30,19 @@ class MessageCount(Stage):
         self.sent: dict[tuple[str, str, str], dict[str, Histogram]] = {}
         """By upstream, method, and the upstream's own name of a tool that it lists, then by outcome; "": no tool.
         What ended in a question went well."""
+        self._began: dict[int, float] = {}
+        """The times at which messages were sent that are under way, by the intent's ref."""
         self._is_full = False
 
     def admits(self, intent: Intent) -> None:
-        host = intent.host
-        host.message_at = now = perf_counter()
-        if not host.sent_at:
+        self._began[intent.ref] = now = perf_counter()
+        if not (host := intent.host).sent_at:
             host.sent_at = now
 
     def left(self, intent: Intent, outcome: Outcome) -> None:
         now = perf_counter()
         host, result = intent.host, OK
-        took, outcomes = now - host.message_at, host.place.sent
+        took, outcomes = now - self._began.pop(intent.ref, now), host.place.sent
         if not host.answered_at:
             if isinstance(outcome, _REPLIES):
                 host.answered_at = now
