@@ -99,11 +99,11 @@ class Chains:
         audit: Audit | None = None,
         tracing: Tracing | None = None,
     ) -> None:
-        self.recorder = Recorder()
+        self.messages = MessageCount()
+        self.recorder = Recorder(self.messages)
         self._tracing = tracing
         if audit is not None:
             self.recorder.listeners.append(audit.hear)
-        self.messages = MessageCount()
         self.limits = UpstreamLimits()
         self.checks: SchemaChecks | None = None
         """The checks of schemas; None: no upstream wants any."""
