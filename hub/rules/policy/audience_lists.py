@@ -20,7 +20,7 @@ def permit(judge: Judge, catalog: Catalog, view: View) -> Catalog:
     """The part of `catalog` that the audience of `view` is shown; nothing, if rules do not know that audience."""
     if judge.book is None:  # it is of a request that came when there were rules
         return catalog.select(view, lambda upstream, kind, entry: entry, lambda route: True)
-    if not judge.knows(view.audience):
+    if judge.audiences.find(view.audience) is None:
         return catalog.select(view, lambda upstream, kind, entry: None, lambda route: False)
     return catalog.select(view, partial(_choose, judge, view.audience), partial(_permits, judge, view.audience))
 
@@ -34,6 +34,8 @@ def _choose(judge: Judge, audience: str, upstream: str, kind: Kind, entry: Visib
 
 
 def _permits(judge: Judge, audience: str, route: Route) -> bool:
-    if judge.book is None or not judge.knows(audience):  # other rules have come, and other catalogues are about to
+    if (
+        judge.book is None or judge.audiences.find(audience) is None
+    ):  # other rules have come, and other catalogues are about to
         return judge.book is None
     return not judge.judge_thing(audience, route.upstream, Kind.RESOURCE, route.original).is_hidden
