@@ -7,7 +7,7 @@
 What is in no table, such as a resource that no list names, is judged when it is asked for.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from hashlib import sha256
 from itertools import chain
@@ -30,12 +30,12 @@ from config.policy.selectors import (
     Thing,
 )
 from config.profile_settings import DEFAULT_PROFILE
-from config.server_names import server_of
+from config.server_names import RESERVED, server_of
 from hub.catalog.catalog import Catalog
 from hub.catalog.endpoint_views import View, home_of
 from hub.catalog.sign_in_tool import SIGN_IN, SignInTool
 from hub.catalog.time_slices import STEP, Steps
-from hub.catalog.tool_annotations import WORST
+from hub.catalog.tool_annotations import WORST, join_marks
 from hub.catalog.upstream_entries import Route, UpstreamEntries, VisibleEntry
 from hub.link.bounded_dict import BoundedDict
 from hub.link.call_interface import NO_RIGHTS, Caller, Identity, Rights, Tenant
@@ -117,6 +117,8 @@ class RuleTable(Struct):
     """By the name that a server runs under, the entries under the names that rules go by."""
     masks: dict[str, dict[tuple[Kind, str], Masks]] = {}
     """By server, and by list and own name or URI."""
+    pipelines: dict[str, frozenset[str]] = {}
+    """By visible name, the marks of pipelines."""
 
     def find(self, upstream: str, kind: Kind, original: str) -> tuple[UpstreamEntries | None, VisibleEntry | None]:
         """The entries of a server, and that of this own name or URI; None: it is not listed."""
@@ -191,13 +193,13 @@ class Judge:
 
     # --- tables -------------------------------------------------------------------------------------------------------
 
-    def prepare(self, book: "RuleBook | None", catalogs: Iterable[Catalog]) -> Steps[None]:
+    def prepare(self, book: "RuleBook | None", catalogs: Collection[Catalog]) -> Steps[None]:
         """Find what these rules are about, which are about to be applied."""
         self._prepared = yield from self.compile(book, catalogs)
 
-    def compile(self, book: "RuleBook | None", catalogs: Iterable[Catalog]) -> Steps[RuleTable]:
+    def compile(self, book: "RuleBook | None", catalogs: Collection[Catalog]) -> Steps[RuleTable]:
         """The table of all entries of these catalogues, of a server's the first; what is still right is taken over."""
-        table = RuleTable(book, {}, {})
+        table = RuleTable(book, {}, {}, {})
         if book is None:
             return table
         for part in chain.from_iterable(catalog.parts for catalog in catalogs):
@@ -209,6 +211,14 @@ class Judge:
                 table.masks[part.name] = known.masks[part.name]
             else:
                 table.masks[part.name] = yield from _masks_of(part, book)
+        for pipeline in chain.from_iterable(catalog.pipelines.values() for catalog in catalogs):
+            if (name := pipeline.name) not in table.pipelines:
+                steps = (table.find(route.upstream, Kind.TOOL, route.original) for route in pipeline.routes)
+                marks = [WORST if part is None or its is None else _marks_of(part, its) for part, its in steps]
+                table.pipelines[name] = join_marks(marks)
+                mask = _about_pipeline(book, name, table.pipelines[name])
+                table.masks.setdefault(RESERVED, {})[Kind.TOOL, name] = (mask,)
+                yield len(marks)
         return table
 
     def use(self, table: RuleTable) -> None:
@@ -396,6 +406,8 @@ class Judge:
 
     def marks_of(self, route: Route) -> frozenset[str]:
         """The marks of a tool that are believed."""
+        if route.upstream == RESERVED:
+            return self._table.pipelines.get(route.original, WORST)
         part, entry = self._table.find(route.upstream, Kind.TOOL, route.original)
         return WORST if part is None or entry is None else _marks_of(part, entry)
 
@@ -477,6 +489,8 @@ def _masks(
 ) -> Masks:
     """The rules that are about one thing, listed or not."""
     upstream, _ = home_of(running)
+    if upstream == RESERVED:  # a pipeline that is shown to nobody now
+        return (_about_pipeline(book, original, WORST),)
     if kind in (Kind.RESOURCE, Kind.TEMPLATE):
         if not book.judges_resources:
             return (0,)
@@ -490,6 +504,14 @@ def _masks(
     names = {f"{upstream}__{original}"} if part is None or kind is not Kind.TOOL else part.names_of(original)
     thing = Thing(WORDS[kind], min(names), upstream, WORST if kind is Kind.TOOL else frozenset())
     return (book.about(thing, original, running),)
+
+
+def _about_pipeline(book: "RuleBook", name: str, marks: frozenset[str]) -> int:
+    """The rules that are about a pipeline as a whole: denies and asks that go by its name or by `upstream:hub`, since
+    others are about what its steps call; and allows, whatever they go by."""
+    named = book.about(Thing(TOOL, name, RESERVED, marks), name, RESERVED)
+    anyhow = book.about(Thing(TOOL, "", "", marks), "", RESERVED)
+    return named & ~(anyhow & ~book.of[Effect.ALLOW])
 
 
 def _marks_of(part: UpstreamEntries, entry: VisibleEntry) -> frozenset[str]:
