@@ -1,7 +1,7 @@
 """Setup of all tests: the claims of requirements, and whether real peers are installed.
 
-`support/seeds.py` seeds chance; `support/limits.py` ends tests that hang; `support/scheduling.py` distributes
-them; `support/durations.py` adds up their seconds.
+`support/seeds.py` seeds chance; `support/everything.py` draws what takes turns; `support/limits.py` ends tests that
+hang; `support/scheduling.py` distributes them; `support/durations.py` adds up their seconds.
 """
 
 import gc
@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.support import durations, limits, scheduling, seeds
+from tests.support import durations, everything, limits, scheduling, seeds
 from tests.support.oauth import fixture as oauth_fixture
 
 TESTS = Path(__file__).parent
@@ -38,7 +38,7 @@ DEPS_MADE = TESTS.parent / ".deps" / ".complete"
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    for plugin in (seeds, limits, scheduling, durations, oauth_fixture):
+    for plugin in (seeds, everything, limits, scheduling, durations, oauth_fixture):
         config.pluginmanager.register(plugin, plugin.__name__)
 
 

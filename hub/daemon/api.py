@@ -177,10 +177,10 @@ class DaemonApi:
                 yield tokens.problem
             for profile in sorted(tokens.profiles - {DEFAULT_PROFILE, *hub.hosts.profiles.profiles}):
                 yield f"there is no profile {profile}, and a token opens nothing else: its hosts are shown nothing"
-        saved = hub.memory.problem, hub.usage.memory.problem, hub.last_known.problem, hub.pins.problem
+        saved = hub.memory.problem, hub.usage.memory.problem, hub.last_known.problem, hub.pins.records.problem
         yield from filter(None, [*saved, hub.approvals_problem])
-        if hub.pins.team_problem:
-            yield f"pins_file: {hub.pins.team_problem}"
+        if hub.pins.team.problem:
+            yield f"pins_file: {hub.pins.team.problem}"
         yield from hub.live.warnings
 
     def _doubts_of_labels(self) -> dict[str, list[str]]:

@@ -100,11 +100,11 @@ class Chains:
         audit: Audit | None = None,
         tracing: Tracing | None = None,
     ) -> None:
-        self.recorder = Recorder()
+        self.messages = MessageCount()
+        self.recorder = Recorder(self.messages)
         self._tracing = tracing
         if audit is not None:
             self.recorder.listeners.append(audit.hear)
-        self.messages = MessageCount()
         self.limits = UpstreamLimits()
         self.checks: SchemaChecks | None = None
         """The checks of schemas; None: no upstream wants any."""
@@ -198,7 +198,7 @@ class Chains:
         if names:
             from hub.routing.large_results import CutResults, LargeResults  # not above: few hubs cut any
 
-            self.results = self.results or LargeResults(trio.current_time)
+            self.results = self.results or LargeResults(trio.current_time, self._judge)
             self._cut |= dict.fromkeys(names, CutResults(self.results, self._live))
 
     def _check_schemas(self, configs: Mapping[str, UpstreamConfig]) -> None:

@@ -155,7 +155,7 @@ def mark(reply: Reply, name: str) -> Reply:
     except TooManyItems:
         return reply
     meta = {**peek_object(members.get("_meta")), HUB_TOOL: raw(name)}
-    return Result(raw({**members, "_meta": raw(meta)}))
+    return Result(raw({**members, "_meta": raw(meta)}), says_error=reply.says_error)
 
 
 def explain(reply: Reply, name: str, route: Route, catalog: Catalog) -> Reply:

@@ -340,9 +340,11 @@ class Router:
                 profile = self.live.profile_of(view)
                 limit = 0 if profile is None else profile.large_results_bytes
                 if limit and self.chains.results is not None:
-                    reply = self.chains.results.cut(reply, limit, exchange.caller, meta_tools.READ_RESOURCE)
+                    routes = self.live.of(view).resolve_uri(peek_str(peek_object(given).get("uri")) or "")
+                    source = (routes[0], Kind.RESOURCE) if routes else None
+                    reply = self.chains.results.cut(reply, limit, exchange.caller, meta_tools.READ_RESOURCE, source)
             case _ if self.chains.results is not None:
-                reply = result_of(self.chains.results.read(given, exchange.caller))
+                reply = result_of(self.chains.results.read(given, exchange))
             case _:
                 reply = refuse("no result was ever cut")
         return self._replies.of_hub(reply, exchange)
@@ -352,7 +354,7 @@ class Router:
         results, uri = self.chains.results, peek_str(request.params.get("uri")) or ""
         if results is None or not uri.startswith(mcp.HUB_RESULTS) or exchange.view.server:
             return await self._operate(request, exchange)
-        return self._replies.of_hub(results.read_resource(uri, exchange.caller), exchange, request.method)
+        return self._replies.of_hub(results.read_resource(uri, exchange), exchange, request.method)
 
     async def _run_pipeline(
         self, pipeline: "ShownPipeline", request: Request, exchange: HostExchange, operate: Operate

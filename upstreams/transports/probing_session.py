@@ -4,7 +4,8 @@ is probed is started again, without that.
     start -> shake hands -> serve -> it ends, falls silent, breaks the protocol, or `run` is cancelled
 """
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import trio
@@ -44,11 +45,14 @@ class ProbingSession(StreamSession):
         memory: Memory,
         terms: SessionTerms,
         budget: Budget,
+        environ: Mapping[str, str] = os.environ,
     ) -> None:
+        """`environ`: the variables of which a process gets its part when it starts, and that may name a proxy."""
         super().__init__(name, events, terms)
         self._config = config
         self._memory = memory
         self._budget = budget
+        self._environ = environ
 
     async def run(self, started: Callable[[Session], None]) -> None:
         """Serve until the session ends. As `run_session`."""

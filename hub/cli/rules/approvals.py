@@ -162,6 +162,3 @@ def _row(request: WaitingRequest) -> tuple[Any, ...]:
 def _grant_row(given: GivenApproval) -> tuple[Any, ...]:
     left = "until its conversation ends" if given.left_s is None else duration(given.left_s)
     return paint(given.id, "bold"), given.host, paint(given.name, "name"), left, given.rule
-
-
-# --- the person at the terminal of another command -------------------------------------------------------------------

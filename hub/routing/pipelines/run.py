@@ -32,7 +32,6 @@ from hub.routing.own_tools import Operate
 from hub.routing.pipelines.fill_arguments import MAX_VALUE_BYTES, MissingValue, PipelineValues
 from hub.routing.replies_for_hosts import HostReplies
 from hub.wire.errors_for_hosts import ScopesNeeded
-from hub.wire.excerpt_and_read_large_results import tells_error
 from hub.wire.jsonrpc import (
     Failure,
     RemoteProtocolError,
@@ -101,7 +100,7 @@ class PipelineRun:
                 except MissingValue as error:
                     return self._fail(at, self._error(HubError(str(error), executed=Executed.NO)))
                 reply = await self._carry_out_step(at, arguments, call)
-                if not isinstance(reply, Result) or isinstance(reply, Interim) or tells_error(reply.value):
+                if not isinstance(reply, Result) or isinstance(reply, Interim) or reply.tells_error():
                     return self._fail(at, reply)
                 if step.id in _roots(steps[at + 1 :]):
                     if not held.take(memoryview(reply.value).nbytes, trio.current_time()):

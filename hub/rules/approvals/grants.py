@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, NoReturn
 
 import trio
-from msgspec import Struct, structs
+from msgspec import structs
 
 from config.atomic_writes import remove_private, replace_private
 from config.private_directories import make_dirs
@@ -36,15 +36,9 @@ _PLACE: Final = re.compile(r".*?:\d+ +")
 """The file and line of a rule."""
 
 
-class LastingApproval(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+class LastingApproval(Subject, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """A yes for all calls of one thing by one program."""
 
-    principal: str
-    host: str
-    upstream: str
-    kind: str
-    original: str
-    definition: str
     runs: str
     """Digest of the program or address behind the upstream."""
     rule: str
@@ -55,11 +49,6 @@ class LastingApproval(Struct, frozen=True, kw_only=True, omit_defaults=True, for
     """By the time of day; None: with the conversation."""
     says: tuple[str, ...] = ()
     """Digests of what the rules said that asked, as in `Wish`. A rule that has only moved is the same."""
-
-    @property
-    def thing(self) -> Subject:
-        """The thing that it is for, however that is defined."""
-        return Subject(self.principal, self.host, self.upstream, self.kind, self.original, "")
 
     def lasts_beyond(self, now: float) -> bool:
         """True if it has not expired by then."""

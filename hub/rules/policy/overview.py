@@ -18,8 +18,10 @@ from hub.catalog.upstream_entries import Route, UpstreamEntries, VisibleEntry
 from hub.control.answers import PolicyExplanation, PolicyReport, PolicyRow
 from hub.link.call_interface import Identity
 from hub.rules.policy.audience_lists import AnyPipeline, judge_pipeline
-from hub.rules.policy.judge import WORDS, CannotJudge, Judge, Judgement
+from hub.rules.policy.conditional_rules import CannotJudge
+from hub.rules.policy.judge import Judge, Judgement
 from hub.rules.policy.rule_book import PolicyRule, RuleBook
+from hub.rules.policy.rule_tables import WORDS
 from hub.rules.policy.verdict import Effect, Verdict
 from hub.wire.mcp import Kind
 

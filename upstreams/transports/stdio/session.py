@@ -53,9 +53,7 @@ class StdioSession(ProbingSession):
         environ: Mapping[str, str] = os.environ,
         sandboxes: Sandboxes | None = None,
     ) -> None:
-        """`environ`: the variables of which the process gets its part, as they are when it starts."""
-        super().__init__(config, name, events, memory, terms, budget)
-        self._environ = environ
+        super().__init__(config, name, events, memory, terms, budget, environ)
         self._sandboxes = sandboxes or Sandboxes()
         self._package_run = recognise(config.command, config.args)
 

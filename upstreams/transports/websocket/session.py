@@ -3,20 +3,17 @@
 connect -> shake hands -> serve -> it closes, falls silent, breaks the protocol, or `run` is cancelled -> close
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Final
 
 import trio
 
-from config.remembered_facts import Memory
-from config.settings import UpstreamConfig
 from hub.link.channel import ChannelClosed, OutboxFull
 from hub.link.hub_errors import HubError, UpstreamLost, UpstreamProtocolError, UpstreamUnavailable, without_frames
-from hub.link.memory_budget import Budget
 from hub.link.outbox import Outbox
 from hub.wire.mcp import Era
 from upstreams.fetch.proxies import ProxyUnusable
-from upstreams.session_contract import Session, SessionEvents, SessionTerms
+from upstreams.session_contract import Session
 from upstreams.transports.connect_to_url import WEBSOCKET, on_its_way, parse_url
 from upstreams.transports.probing_session import EndedInHandshake, ProbingSession
 from upstreams.transports.websocket.channel import WebSocketChannel
@@ -32,20 +29,6 @@ class WebSocketSession(ProbingSession):
     """One connection. Satisfies `upstreams.session_contract.Session`."""
 
     transport = "ws"
-
-    def __init__(
-        self,
-        config: UpstreamConfig,
-        name: str,
-        events: SessionEvents,
-        memory: Memory,
-        terms: SessionTerms,
-        budget: Budget,
-        environ: Mapping[str, str],
-    ) -> None:
-        """`environ` may name a proxy."""
-        super().__init__(config, name, events, memory, terms, budget)
-        self._environ = environ
 
     async def _run_once(self, expected: Era | None, started: Callable[[Session], None]) -> None:
         name = self.name

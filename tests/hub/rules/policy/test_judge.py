@@ -19,8 +19,10 @@ from hub.catalog.visible_names import Rules, UpstreamRule
 from hub.link.call_interface import NO_RIGHTS, Caller, Identity, Rights
 from hub.rules.policy.arguments_for_conditions import decode_arguments, encode_arguments, refuse_other_types, types_of
 from hub.rules.policy.audience_lists import permit
-from hub.rules.policy.judge import CannotJudge, Judge, RuleTable
+from hub.rules.policy.conditional_rules import CannotJudge
+from hub.rules.policy.judge import Judge
 from hub.rules.policy.rule_book import read_rules
+from hub.rules.policy.rule_tables import RuleTable
 from hub.rules.policy.uri_forms import forms_of
 from hub.rules.policy.verdict import Effect
 from hub.wire.jsonrpc import raw
