@@ -70,6 +70,9 @@ class HiddenPipeline(Struct, frozen=True):
         return "; ".join([*told, *([self.why] if self.why else [])])
 
 
+AnyPipeline = ShownPipeline | HiddenPipeline
+
+
 def lay_out(rules: Rules, tools: ToolsOfSteps) -> tuple[list[ShownPipeline], list[HiddenPipeline]]:
     """The pipelines whose tools are all there, and the others."""
     shown: list[ShownPipeline] = []

@@ -19,7 +19,6 @@ from hub.catalog.pipelines.pipeline_tools import ShownPipeline
 from hub.catalog.upstream_entries import Route
 from hub.link.call_interface import Operation
 from hub.routing.live_catalog import LiveCatalog
-from hub.rules.policy.audience_lists import judge_pipeline
 from hub.wire.jsonrpc import Reply, Request, raw
 from hub.wire.mcp import TOOLS_CALL, Kind
 from hub.wire.modern_metadata import split_params
@@ -68,7 +67,7 @@ def note_denied(request: Request, exchange: HostExchange, name: str, chain: Chai
     judge, view = live.judge, exchange.view
     shown = live.of(structs.replace(view, audience="")).pipelines.get(name)
     if shown is not None and judge.knows(view.audience):
-        found = judge_pipeline(judge, view.audience, shown)
+        found = judge.judge_pipeline(view.audience, shown)
         if (judged := next((each for each in found if each.is_hidden), None)) is not None:
             judge.note_denial(_intent_of(shown, request, exchange, chain), judged.verdict)
 

@@ -5,22 +5,19 @@ person is asked about says so. Conditions on arguments hide nothing but what is 
 """
 
 from functools import partial
-from typing import TYPE_CHECKING, Union
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from config.server_names import RESERVED
 from hub.catalog.catalog import Catalog
 from hub.catalog.endpoint_views import View
 from hub.catalog.upstream_entries import Route, VisibleEntry
-from hub.rules.policy.judge import Judge, Judgement
+from hub.rules.policy.judge import Judge
 from hub.rules.policy.verdict import Effect
 from hub.wire.mcp import Kind
 
 if TYPE_CHECKING:  # few hubs have one
-    from hub.catalog.pipelines.pipeline_tools import HiddenPipeline, ShownPipeline
-
-AnyPipeline = Union["ShownPipeline", "HiddenPipeline"]
+    from hub.catalog.pipelines.pipeline_tools import AnyPipeline
 
 
 def permit(judge: Judge, catalog: Catalog, view: View) -> Catalog:
@@ -41,15 +38,9 @@ def _choose(judge: Judge, audience: str, upstream: str, kind: Kind, entry: Visib
     return structs.replace(entry, asks=True) if asks else entry
 
 
-def judge_pipeline(judge: Judge, audience: str, pipeline: AnyPipeline) -> list[Judgement]:
-    """The judgement of a pipeline as a whole, then that of each of its steps."""
-    routes = Route(RESERVED, pipeline.name), *pipeline.routes
-    return [judge.judge_thing(audience, route.upstream, Kind.TOOL, route.original) for route in routes]
-
-
-def _asks_about(judge: Judge, audience: str, pipeline: AnyPipeline) -> bool | None:
+def _asks_about(judge: Judge, audience: str, pipeline: "AnyPipeline") -> bool | None:
     """A pipeline is denied if any of its steps is, since it could never be carried out."""
-    found = judge_pipeline(judge, audience, pipeline)
+    found = judge.judge_pipeline(audience, pipeline)
     if any(judged.is_hidden for judged in found):
         return None
     return any(judged.verdict.effect is Effect.ASK and not judged.is_open for judged in found)

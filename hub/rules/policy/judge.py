@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from msgspec import Raw, structs
 
-from config.server_names import server_of
+from config.server_names import RESERVED, server_of
 from hub.catalog.catalog import Catalog
 from hub.catalog.endpoint_views import View
 from hub.catalog.time_slices import Steps
@@ -29,6 +29,9 @@ from hub.wire.mcp import Kind
 if TYPE_CHECKING:  # neither is loaded without a rule
     from hub.rules.policy.lethal_trifecta import ThreeLegs
     from hub.rules.policy.rule_book import RuleBook
+
+if TYPE_CHECKING:  # few hubs have one
+    from hub.catalog.pipelines.pipeline_tools import AnyPipeline
 
 if TYPE_CHECKING:
     from hub.bridge.tasks.polled_tasks import Viewer
@@ -194,6 +197,11 @@ class Judge:
             if audience in self._audiences:
                 self._judged.put(key, known)
         return known
+
+    def judge_pipeline(self, audience: str, pipeline: "AnyPipeline") -> list[Judgement]:
+        """The judgement of a pipeline as a whole, then that of each of its steps."""
+        routes = Route(RESERVED, pipeline.name), *pipeline.routes
+        return [self.judge_thing(audience, route.upstream, Kind.TOOL, route.original) for route in routes]
 
     def may_use(self, view: View, upstream: str, tool: str) -> bool:
         """True if the audience of `view` is not denied a tool, by its server's own name of it."""

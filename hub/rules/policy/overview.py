@@ -12,12 +12,12 @@ from config.policy.selectors import PROMPT, RESOURCE, TOOL
 from config.server_names import RESERVED
 from hub.catalog.catalog import Catalog
 from hub.catalog.endpoint_views import View
+from hub.catalog.pipelines.pipeline_tools import AnyPipeline
 from hub.catalog.pipelines.tools_of_steps import name_step
 from hub.catalog.tool_annotations import hints_for
 from hub.catalog.upstream_entries import Route, UpstreamEntries, VisibleEntry
 from hub.control.answers import PolicyExplanation, PolicyReport, PolicyRow
 from hub.link.call_interface import Identity
-from hub.rules.policy.audience_lists import AnyPipeline, judge_pipeline
 from hub.rules.policy.conditional_rules import CannotJudge
 from hub.rules.policy.judge import Judge, Judgement
 from hub.rules.policy.rule_book import PolicyRule, RuleBook
@@ -115,7 +115,7 @@ def _pipelines(catalog: Catalog) -> Iterator[AnyPipeline]:
 
 def _row_of_pipeline(judge: Judge, book: RuleBook, audience: str, pipeline: AnyPipeline) -> PolicyRow:
     """A pipeline has the strictest verdict of the whole and its steps."""
-    judged, *steps = judge_pipeline(judge, audience, pipeline)
+    judged, *steps = judge.judge_pipeline(audience, pipeline)
     where = ""
     for at, its in enumerate(steps):
         if _strictness(its) > _strictness(judged):
@@ -135,7 +135,7 @@ def _explain_pipeline(judge: Judge, view: View, identity: Identity, pipeline: An
         row = PolicyRow(kind=TOOL, name=pipeline.name, server=RESERVED, effect=Effect.ALLOW.value, rule="default")
         return PolicyExplanation(row=row, facts=("there are no rules",))
     audience = judge.audience_of(view, identity)
-    whole, *steps = judge_pipeline(judge, audience, pipeline)
+    whole, *steps = judge.judge_pipeline(audience, pipeline)
     told = [f"the whole: {whole.verdict.effect.value}  {whole.verdict.words}"]
     for at, judged in enumerate(steps):
         told.append(f"{name_step(pipeline.pipeline, at)}: {judged.verdict.effect.value}  {judged.verdict.words}")
