@@ -66,7 +66,7 @@ def note_denied(request: Request, exchange: HostExchange, name: str, chain: Chai
     """Write down that a host called a pipeline which it is not shown, since rules deny it or one of its steps."""
     judge, view = live.judge, exchange.view
     shown = live.of(structs.replace(view, audience="")).pipelines.get(name)
-    if shown is not None and judge.knows(view.audience):
+    if shown is not None and judge.audiences.find(view.audience) is not None:
         found = judge.judge_pipeline(view.audience, shown)
         if (judged := next((each for each in found if each.is_hidden), None)) is not None:
             judge.note_denial(_intent_of(shown, request, exchange, chain), judged.verdict)

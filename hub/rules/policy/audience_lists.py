@@ -24,7 +24,7 @@ def permit(judge: Judge, catalog: Catalog, view: View) -> Catalog:
     """The part of `catalog` that the audience of `view` is shown; nothing, if rules do not know that audience."""
     if judge.book is None:  # it is of a request that came when there were rules
         return catalog.select(view, lambda upstream, kind, entry: entry, lambda route: True, lambda pipeline: False)
-    if not judge.knows(view.audience):
+    if judge.audiences.find(view.audience) is None:
         return catalog.select(view, lambda upstream, kind, entry: None, lambda route: False, lambda pipeline: None)
     about = judge, view.audience
     return catalog.select(view, partial(_choose, *about), partial(_permits, *about), partial(_asks_about, *about))
@@ -47,6 +47,8 @@ def _asks_about(judge: Judge, audience: str, pipeline: "AnyPipeline") -> bool | 
 
 
 def _permits(judge: Judge, audience: str, route: Route) -> bool:
-    if judge.book is None or not judge.knows(audience):  # other rules have come, and other catalogues are about to
+    if (
+        judge.book is None or judge.audiences.find(audience) is None
+    ):  # other rules have come, and other catalogues are about to
         return judge.book is None
     return not judge.judge_thing(audience, route.upstream, Kind.RESOURCE, route.original).is_hidden

@@ -99,7 +99,7 @@ def explain(
     row = _row(judge, book, part, kind, entry, judged)
     if judged.is_open and arguments is not None and row.effect != HELD_BACK:
         try:
-            verdict = judge.judge_open(judged, Route(part.name, entry.original), identity, arguments)
+            verdict = judge.conditions.judge(book, judged.mask, Route(part.name, entry.original), identity, arguments)
         except CannotJudge as error:
             verdict = Verdict(Effect.DENY, error.rule, f"its condition cannot be judged: {error}")
         row = structs.replace(row, effect=verdict.effect.value, rule=verdict.words, by_arguments="")
@@ -202,7 +202,7 @@ def _is_by_marks(book: RuleBook, judged: Judgement) -> bool:
 
 
 def _words_on_marks(judge: Judge, part: UpstreamEntries, entry: VisibleEntry) -> str:
-    marks = [f"@{mark}" for mark in sorted(judge.marks_of(Route(part.name, entry.original)))]
+    marks = [f"@{mark}" for mark in sorted(judge.table.marks_of(part.name, entry.original))]
     if hints_for(entry.original, part.rule.hints):
         who = "as hints say"
     else:
@@ -219,10 +219,10 @@ def _idle(judge: Judge, book: RuleBook, catalog: Catalog) -> list[PolicyRule]:
     """The rules that mean nothing that there is now."""
     met = 0
     for part, kind, entry in _entries(catalog):
-        for mask in judge.masks_of(part.name, kind, entry.original):
+        for mask in judge.table.masks_of(book, part.name, kind, entry.original):
             met |= mask
     for pipeline in _pipelines(catalog):
-        met |= judge.masks_of(RESERVED, Kind.TOOL, pipeline.name)[0]
+        met |= judge.table.masks_of(book, RESERVED, Kind.TOOL, pipeline.name)[0]
     return [
         rule for at, rule in enumerate(book.rules) if not met >> at & 1 and not rule.place.endswith("mode read-only")
     ]

@@ -67,7 +67,7 @@ def test_every_command_says_that_the_hub_hangs_and_what_to_do(hung, tmp_path):
         )
         for words in COMMANDS
     }
-    with running([HUBD, "connect"], tmp_path / "connect", env=hung.env, merged=True) as host:
+    with running([HUBD, "connect"], tmp_path / "connect", env=hung.env, merged=True, forked=True) as host:
         host.write(json.dumps(ASK).encode() + b"\n")
         outputs = {words: run.communicate(timeout=60) for words, run in runs.items()}
         host.wait_for(rf"^hubd connect: the hub \(process {hung.process.pid}\) hangs: .* `hubd stop --force` ends it")

@@ -313,7 +313,7 @@ def test_the_file_of_the_hub_that_runs_is_edited_where_none_is_named(home, tmp_p
 @contextlib.contextmanager
 def serving(home, tmp_path):
     """A hub that reads the user's own configuration."""
-    with running([HUBD, "serve", "--listen", "127.0.0.1:0"], tmp_path / "log", env=home.env) as process:
+    with running([HUBD, "serve", "--listen", "127.0.0.1:0"], tmp_path / "log", env=home.env, forked=True) as process:
         process.wait_for("hubd listens on")
         yield
 
