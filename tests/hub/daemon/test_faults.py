@@ -16,6 +16,7 @@ import pytest
 
 from tests.support.attached import DEMO, INITIALIZE, SCRIPTED, Post, children, ended, hubd, ready, upstream
 from tests.support.commands import run_hubd
+from tests.support.everything import draw
 from tests.support.looking import until
 from tests.support.processes import HUBD, Hub, own_directories, running, running_hub
 
@@ -151,8 +152,7 @@ BROKEN = """if True:
 
 
 @pytest.mark.covers("F-D-14", "I-8")
-@pytest.mark.parametrize("where", ["start", "settled", "group", "internal"])
-@pytest.mark.parametrize("stdio", ["", "stdio"])
+@pytest.mark.parametrize(("where", "stdio"), draw(3, ["start", "settled", "group", "internal"], ["", "stdio"]))
 def test_a_fault_that_nothing_can_deal_with_stops_the_hub_in_order(tmp_path, where, stdio):
     script = {"start": [["fork", str(tmp_path / "pid"), True, True]]}
     (config := tmp_path / "hubd.toml").write_text(upstream("scripted", script))
