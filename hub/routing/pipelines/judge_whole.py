@@ -59,7 +59,7 @@ async def pass_rules(
     try:
         return await go_through(chain.outer, lambda passed: run(passed.operation.params.get("arguments")), intent)
     finally:
-        exchange.is_operation = False  # its steps have records, and it has none
+        exchange.note_unrecorded()  # but of its steps
 
 
 def note_denied(request: Request, exchange: HostExchange, name: str, chain: Chain, live: LiveCatalog) -> None:
