@@ -122,7 +122,7 @@ class PipelineRun:
     async def _carry_out_step(self, at: int, arguments: Raw, call: HostEnd) -> Reply:
         """Carry out one step, as if the host had called its tool."""
         step, request = self._shown.pipeline.steps[at], self._request
-        exchange = StepExchange(self._exchange, call, self._view(), step.id, at, len(self._shown.pipeline.steps))
+        exchange = StepExchange(self._exchange, call, self._view, step.id, at, len(self._shown.pipeline.steps))
         params = {"name": raw(step.tool), "arguments": arguments}
         params |= {name: request.params[name] for name in ("_meta",) if name in request.params}  # its trace
         exchange.report_start(step.tool)
