@@ -11,7 +11,6 @@ it behind, under a name that nobody uses again: in a crash loop drafts would fil
 `remove_drafts_of` remove them.
 """
 
-import fcntl
 import os
 import re
 import secrets
@@ -27,6 +26,7 @@ from typing import Final
 from config.diagnostics import EditError, Problem
 from config.private_directories import make_dirs, refuse_foreign_dir, refuse_foreign_place
 from config.safe_reading import MAX_BYTES, is_foreign, read_plain, refuse_foreign
+from hub.linux.file_locks import hold_lock
 
 KEPT: Final = 10
 """Backups of one file: the oldest, which is the file as it was before hubd, and the latest ones."""
@@ -44,12 +44,8 @@ DRAFT: Final = re.compile(r"[^/]+\.[0-9a-f]{8}\.new")
 def lock_edits(directory: Path) -> Iterator[None]:
     """Keep other commands of hubd from editing files meanwhile; waits for them. `directory`: the state directory.
     Raises: EditError, if the lock cannot be made."""
-    descriptor = open_lock(directory / "edits.lock")
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    with hold_lock(open_lock(directory / "edits.lock")):
         yield
-    finally:
-        os.close(descriptor)
 
 
 def open_lock(path: Path) -> int:

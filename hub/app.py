@@ -237,7 +237,7 @@ class Hub:
             self.memory.save()
             self.usage.memory.save()
             self.last_known.save()
-            self.pins.save()
+            self.pins.records.save_now()
             if self._ask is not None:
                 self._ask.approvals.grants.save_now()
 

@@ -1,7 +1,7 @@
 """Setup of all tests: the claims of requirements, and whether real peers are installed.
 
-`support/seeds.py` seeds chance; `support/limits.py` ends tests that hang; `support/scheduling.py` distributes
-them; `support/durations.py` adds up their seconds.
+`support/seeds.py` seeds chance; `support/everything.py` draws what takes turns; `support/limits.py` ends tests that
+hang; `support/scheduling.py` distributes them; `support/durations.py` adds up their seconds.
 """
 
 import gc
@@ -13,14 +13,17 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.support import durations, limits, scheduling, seeds
+from tests.support import durations, everything, limits, scheduling, seeds
 from tests.support.oauth import fixture as oauth_fixture
 
 TESTS = Path(__file__).parent
 
-settings.register_profile("same", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+same = settings(derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("more", same)
+settings.register_profile("same", same, max_examples=50)
 settings.load_profile(os.environ.get("HUBD_HYPOTHESIS", "same"))
-"""The same examples in every run, however slow the machine; HUBD_HYPOTHESIS=default looks further."""
+"""The same examples in every run, however slow the machine, and twice as many with `more`, which `make everything` has;
+HUBD_HYPOTHESIS=default looks further."""
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 """A shell ignores SIGINT for tests in the background, and all programs that they start would inherit that."""
@@ -38,7 +41,7 @@ DEPS_MADE = TESTS.parent / ".deps" / ".complete"
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    for plugin in (seeds, limits, scheduling, durations, oauth_fixture):
+    for plugin in (seeds, everything, limits, scheduling, durations, oauth_fixture):
         config.pluginmanager.register(plugin, plugin.__name__)
 
 

@@ -133,8 +133,12 @@ def assemble(gathered: Gathered) -> tuple[HubConfig, dict[Keys, Origin]]:
     if main is not None:
         for problem in problems_of_chosen_accounts(config.profiles, upstreams):
             main.findings.wrong(problem.keys, str(problem))
-        warnings = warnings_of_profiles(config.profiles, upstreams)
-        for warning in (*warnings, *warnings_of_policy(config, upstreams)):
+        warnings = [*warnings_of_profiles(config.profiles, upstreams), *warnings_of_policy(config, upstreams)]
+        if config.pipelines and not main.findings.problems:
+            from config.loading.checks.pipelines import warnings_of_steps  # not above: few hubs have one
+
+            warnings += warnings_of_steps(config.pipelines, upstreams)
+        for warning in warnings:
             main.findings.warn(warning.keys, str(warning))
         if not upstreams and not main.findings.problems:
             main.findings.warn((), "names no upstreams; add [upstreams.NAME] with `command` or `url`")

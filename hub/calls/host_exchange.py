@@ -10,7 +10,7 @@ its host can be asked while it waits; else they are refused, so that upstreams g
 from collections.abc import Awaitable, Callable, Mapping
 from math import inf
 from time import perf_counter
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import trio
 from msgspec import Raw, structs
@@ -118,6 +118,7 @@ class HostExchange:
         "lacking",
         "named",
         "passage",
+        "place",
         "ref",
         "reported_at",
         "send",
@@ -154,6 +155,8 @@ class HostExchange:
         self.sent_at = self.answered_at = 0.0
         """The times at which its first message went to an upstream, and at which that first said something about it, by
         `time.perf_counter`; 0: not yet."""
+        self.place: Any = None
+        """Where its operation is counted, as `hub.telemetry.tally` has it; None: it has none."""
         self.is_operation = False
         """It asks for something that there is, and passes stages, one of which makes a record of it."""
         self.lacking: Missing | None = None
@@ -236,6 +239,10 @@ class HostExchange:
     def note_ref(self, ref: str) -> None:
         """The request is carried out as this operation; a failure tells it to the host."""
         self.ref = ref
+
+    def note_unrecorded(self) -> None:
+        """None of the stages that the request passed makes a record of it."""
+        self.is_operation = False
 
     def follow_questions(self, hear: HearQuestion | None) -> None:
         """Tell `hear` of questions that its host was asked; None: nobody."""

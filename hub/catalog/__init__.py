@@ -6,7 +6,7 @@ upstream), `visible_names` (the rules of the configuration, and visible names), 
 back), `list_result`. Besides: `uri_tags`, `uri_templates` and `rewrite_embedded_uris` (URIs as text, which ones may
 come of a template, and URIs inside results and arguments), `instructions` (texts for the model), `token_cost` (what
 they and the tools cost it), `tool_annotations` (what a tool may do, and who says so), `account_argument` (which of
-several accounts at a server serves a call), `pipeline_tools` (tools of the hub's own that call others),
+several accounts at a server serves a call), `pipelines` (tools of the hub's own that call others),
 `result_and_resource_tools` (those that some views list), `sign_in_tool` (what an upstream shows that says nothing of
 itself before a person has signed in), `search` (how a model finds tools that it is not shown), `profiles` (what some
 hosts are shown of all).

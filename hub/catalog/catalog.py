@@ -42,7 +42,7 @@ from hub.wire.upstream_snapshot import ListEntry
 from upstreams.inventory.current_lists import in_full
 
 if TYPE_CHECKING:
-    from hub.catalog.pipeline_tools import ShownPipeline
+    from hub.catalog.pipelines.pipeline_tools import HiddenPipeline, ShownPipeline
 
 
 class NameTable:
@@ -144,6 +144,7 @@ class Catalog:
         warnings: Iterable[str] = (),
         permits: Callable[[Route], bool] | None = None,
         pipelines: "Iterable[ShownPipeline]" = (),
+        hidden_pipelines: "Iterable[HiddenPipeline]" = (),
         optional: Iterable[ListEntry] = (),
     ) -> None:
         """`names` are those of `parts`; `profile`: what chose them, and `doubts` about that. `permits` tells whether
@@ -173,6 +174,8 @@ class Catalog:
         """The catalogue in which its tools are found: another one, where those for finding are shown in their place."""
         self.pipelines = {each.name: each for each in pipelines}
         """Tools of the hub's own that call others, by name."""
+        self.hidden_pipelines = {each.name: each for each in hidden_pipelines}
+        """Those that would be there, but for a reason that hosts may be told."""
         self.optional = {each.key: each for each in optional}
         """Further ones, by name, that are there for its hosts."""
         own = *(each.entry for each in self.pipelines.values()), *self.optional.values()
@@ -260,8 +263,10 @@ class Catalog:
         view: View,
         choose: Callable[[str, Kind, VisibleEntry], VisibleEntry | None],
         permits: Callable[[Route], bool],
+        asks_about: "Callable[[ShownPipeline | HiddenPipeline], bool | None]",
     ) -> "Catalog":
-        """The catalogue of `view`: the same, but of the entries of each upstream what `choose` makes of them."""
+        """The catalogue of `view`: the same, but of the entries of each upstream what `choose` makes of them.
+        `asks_about` tells of pipelines whether a person is asked before they are carried out; None: they are denied."""
         parts = [part.select(partial(choose, part.name)) for part in self.parts]
         is_same = all(map(is_, parts, self.parts))
         names = self.names if is_same else NameTable(parts, chosen_from=self.names)
@@ -274,7 +279,12 @@ class Catalog:
             profile=self.profile,
             doubts=self.doubts,
             permits=permits,
-            pipelines=self.pipelines.values(),
+            pipelines=[
+                each.mark_as_asking() if asks else each
+                for each in self.pipelines.values()
+                if (asks := asks_about(each)) is not None
+            ],
+            hidden_pipelines=[each for each in self.hidden_pipelines.values() if asks_about(each) is not None],
             optional=self.optional.values(),
         )
 

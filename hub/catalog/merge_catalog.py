@@ -6,6 +6,7 @@ whoever connected first. `merge_in_steps` is for many of them. Pure, but for wha
 """
 
 from collections.abc import Collection, Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
@@ -16,7 +17,7 @@ from hub.catalog.endpoint_views import EVERYTHING, View
 from hub.catalog.profiles.profile_entries import ChosenEntries, ProfileRules, choose_part, rename_parts
 from hub.catalog.profiles.unmatched_names import KnownTools, doubts_of_profile, doubts_of_upstream
 from hub.catalog.time_slices import Steps, finish
-from hub.catalog.upstream_entries import UpstreamEntries, VisibleEntry
+from hub.catalog.upstream_entries import UpstreamEntries
 from hub.catalog.uri_claims import UriClaims
 from hub.catalog.visible_names import Rules, UpstreamRule, name_id
 from hub.link.sealing import Sealer, load_keys
@@ -24,7 +25,7 @@ from hub.wire.mcp import Kind
 from hub.wire.upstream_snapshot import ListEntry, Snapshot
 
 if TYPE_CHECKING:
-    from hub.catalog.pipeline_tools import ShownPipeline
+    from hub.catalog.pipelines.pipeline_tools import HiddenPipeline, ShownPipeline
 
 
 def merge_in_steps(
@@ -68,7 +69,7 @@ def merge_in_steps(
             part.doubts = yield from doubts_of_upstream(part)
         merged.append(part)
     names = NameTable(merged)
-    pipelines, hidden = _pipelines(rules, merged, names, warns=not provisional)
+    pipelines, hidden = _lay_out_pipelines(rules, merged, names, heard)
     doubts = {part.name: part.doubts or () for part in merged if part.name in heard}
     warnings = [text for part in merged for text in (*part.warnings, *doubts.get(part.name, ()))]
     return Catalog(
@@ -77,8 +78,9 @@ def merge_in_steps(
         Making(rules, claims, sealer or Sealer(load_keys(None)), settling, heard),
         view=view,
         varies=varies,
-        warnings=[*warnings, *names.warnings, *hidden],
+        warnings=[*warnings, *names.warnings, *(() if provisional else _warn_of(pipelines, hidden))],
         pipelines=pipelines,
+        hidden_pipelines=hidden,
         optional=_optional(None, [part for part, _ in present]),
     )
 
@@ -102,21 +104,24 @@ def _reserve(rule: UpstreamRule, rules: Rules) -> UpstreamRule:
     return structs.replace(rule, taken=tuple(sorted(f"{sid}__" for sid in sids)))
 
 
-def _pipelines(
-    rules: Rules, parts: Sequence[UpstreamEntries], names: NameTable, *, warns: bool
-) -> "tuple[Sequence[ShownPipeline], Sequence[str]]":
-    """The pipelines that a view shows, and warnings about others."""
+def _lay_out_pipelines(
+    rules: Rules, parts: Sequence[UpstreamEntries], names: NameTable, heard: Collection[str]
+) -> "tuple[Sequence[ShownPipeline], Sequence[HiddenPipeline]]":
+    """The pipelines that a view shows, and the others."""
     if not rules.pipelines:
         return (), ()
-    from hub.catalog.pipeline_tools import show_pipelines  # not above: few hubs have one
+    from hub.catalog.pipelines.pipeline_tools import lay_out  # not above: few hubs have one
+    from hub.catalog.pipelines.tools_of_steps import ToolsOfSteps
 
-    by_name = {part.name: part for part in parts}
+    return lay_out(rules, ToolsOfSteps(rules, parts, partial(names.route, Kind.TOOL), heard))
 
-    def find(visible: str) -> VisibleEntry | None:
-        route = names.route(Kind.TOOL, visible)
-        return None if route is None or route.signs_in else by_name[route.upstream].find(Kind.TOOL, route.original)
 
-    return show_pipelines(rules, find, warns=warns)
+def _warn_of(shown: "Sequence[ShownPipeline]", hidden: "Sequence[HiddenPipeline]") -> Iterable[str]:
+    if not (shown or hidden):
+        return ()
+    from hub.catalog.pipelines.pipeline_tools import warn_of
+
+    return warn_of(shown, hidden)
 
 
 def merge(snapshots: Iterable[Snapshot], rules: Rules, claims: UriClaims, **options: Any) -> Catalog:
@@ -157,5 +162,6 @@ def choose(base: Catalog, view: View, rules: ProfileRules, previous: Catalog | N
         doubts=doubts,
         warnings=warnings,
         pipelines=[each for each in base.pipelines.values() if rules.shows_pipeline(each.name)],
+        hidden_pipelines=[each for each in base.hidden_pipelines.values() if rules.shows_pipeline(each.name)],
         optional=_optional(rules.profile, [part.rule for part in renamed]),
     )

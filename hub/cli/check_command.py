@@ -1,20 +1,24 @@
-"""`hubd check`: before an unattended run, whether servers and tools are as it needs them: connected, signed in, there,
-allowed, unchanged. Nothing is called."""
+"""`hubd check`: before an unattended run, whether servers, tools and pipelines are as it needs them: connected, signed
+in, there, allowed, unchanged; and whether the configuration is without mistakes. Nothing is called."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 from msgspec import Struct
 
-from config.server_names import ACCOUNT_MARK, server_of
+from config.server_names import ACCOUNT_MARK, RESERVED, server_of
 from hub.cli.await_server_starts import ServerOutcome, watch
 from hub.cli.context import EX_FAILED, Context, Output, UsageError, client, nearest
 from hub.cli.parser import add
 from hub.cli.render.words import count_of, duration, last_words
-from hub.control.answers import PolicyReport, PolicyRow, SignInFacts, ToolUse, UpstreamRow
-from hub.control.methods import PINS, POLICY, STATUS, TOOL_USE
+from hub.control.answers import PipelineRow, PolicyReport, PolicyRow, SignInFacts, ToolUse, UpstreamRow
+from hub.control.client_errors import ControlFailed, HubNotRunning
+from hub.control.methods import PINS, POLICY, RELOAD, STATUS, TOOL_USE
 from hub.control.pin_messages import PinnedServer
 from hub.wire.printable import printable
+from hub.wire.vocabulary import HUB_TOOLS
 
 ENDS_SOON_S: Final = 300.0
 """A sign-in that ends within this, and is not renewed without a person, will not do."""
@@ -22,12 +26,13 @@ FAILURES: Final = 1 << 30
 """A server that fails is waited for as long as was said: it may be about to be mended."""
 _MEMBERS: Final = """\
   ok      whether all is well
-  checks  of each server and tool: name, kind, server, state, tools (there), expires_s (its sign-in; null: it has none,
-          or is renewed without a person), effect (what the rules say of a tool), problems (in words)"""
+  checks  of each server, tool and pipeline: name, kind, server, state, tools (there), expires_s (its sign-in; null: it
+          has none, or is renewed without a person), effect (what the rules say of it), problems (in words)
+  mistakes  in the configuration, in words"""
 
 
 class Readiness(Struct, frozen=True, kw_only=True):
-    """What was found of one server or tool."""
+    """What was found of one server, tool or pipeline."""
 
     name: str
     kind: str
@@ -50,12 +55,15 @@ class ReadinessFacts(Struct, frozen=True):
     policy: PolicyReport
     effects: Mapping[str, PolicyRow]
     """By the visible names of tools."""
+    pipelines: Mapping[str, PipelineRow] = {}
+    """By their visible names."""
 
 
 def add_commands(commands: Any) -> None:
     """`check`."""
     check = add(commands, "check", _check, json=_MEMBERS)
-    check.add_value("names", "NAME", "a server, or a tool by its whole name; all servers if none", nargs="*")
+    what = "a server, a pipeline, or a tool by its whole name; all servers and pipelines if none"
+    check.add_value("names", "NAME", what, nargs="*")
     check.add_argument("--wait", metavar="SECONDS", type=float, default=0.0, help="for servers that are not connected")
     check.add_value("--host", "HOST", "what the rules say for hosts of this label; else for one without a label")
     check.epilog = f"Exits 1, with one line for each, if something is not as it should be.\n\n{check.epilog}"
@@ -64,14 +72,20 @@ def add_commands(commands: Any) -> None:
 def _check(options: Context, output: Output) -> None:
     if not 0 <= options.wait <= 86_400:
         raise UsageError("--wait takes seconds, a day at most")
-    checks = _find_all(options, output)
-    output.set(ok=not any(each.problems for each in checks), checks=[_as_object(each) for each in checks])
-    for each in checks:
-        for problem in each.problems:
-            output.say(printable(f"{each.name}: {problem}"))
-    if any(each.problems for each in checks):
+    try:
+        checks, mistakes = _find_all(options, output)
+    except HubNotRunning:
+        mistakes = _mistakes_in_files()
+        if not mistakes:
+            raise
+        checks = []
+    problems = [*mistakes, *(f"{each.name}: {problem}" for each in checks for problem in each.problems)]
+    output.set(ok=not problems, checks=[_as_object(each) for each in checks], mistakes=mistakes)
+    for problem in problems:
+        output.say(printable(problem))
+    if problems:
         return output.exit_with(EX_FAILED)
-    kinds = [count_of(sum(each.kind == kind for each in checks), kind) for kind in ("server", "tool")]
+    kinds = [count_of(sum(each.kind == kind for each in checks), kind) for kind in ("server", "tool", "pipeline")]
     output.say(f"all is well: {', '.join(kind for kind in kinds if not kind.startswith('0 '))}")
 
 
@@ -79,28 +93,53 @@ def _as_object(check: Readiness) -> dict[str, Any]:
     return {name: getattr(check, name) for name in check.__struct_fields__}
 
 
-def _find_all(options: Context, output: Output) -> list[Readiness]:
-    """What was found of each name, in their order."""
+def _find_all(options: Context, output: Output) -> tuple[list[Readiness], list[str]]:
+    """What was found of each name, in their order; and the mistakes in the configuration."""
     with client() as hub:
+        with suppress(ControlFailed):  # it follows no files
+            hub.request(RELOAD)  # a file may have been saved just now
         status = hub.request(STATUS)
         servers = {each.name: each for each in status.upstreams}
-        asked = options.names or [each.name for each in status.upstreams if each.state != "disabled"]
+        pipelines = {each.name: each for each in status.pipelines}
+        own = {name.removeprefix(HUB_TOOLS): name for name in pipelines}
+        asked = [own[name] if name in own and name not in servers else name for name in options.names]
+        asked = asked or [*(each.name for each in status.upstreams if each.state != "disabled"), *pipelines]
         names = list(dict.fromkeys(each for name in asked for each in _accounts_of(name, servers)))
         uses = {each.name: each for each in hub.request(TOOL_USE).tools}
-        wanted = dict.fromkeys(_server_of(name, servers, uses) or name for name in names)
+        tools = [step.tool for name in names if name in pipelines for step in pipelines[name].steps]
+        wanted = dict.fromkeys(_server_of(name, servers, uses) or name for name in (*names, *tools))
         outcomes = watch(
             hub, [each for each in wanted if each in servers], output, limit_s=options.wait, failures=FAILURES
         )
-        policy = hub.request(POLICY, host=options.host or "", principal="")
+        policy, now = hub.request(POLICY, host=options.host or "", principal=""), hub.request(STATUS)
         found = ReadinessFacts(
             outcomes,
-            {each.name: each for each in hub.request(STATUS).upstreams},
+            {each.name: each for each in now.upstreams},
             {each.name: each for each in hub.request(TOOL_USE).tools},
             {each.name: each for each in hub.request(PINS, name=None)},
             policy,
             {row.name: row for row in policy.rows if row.kind == "tool"},
+            {each.name: each for each in now.pipelines},
         )
-    return [judge(name, found) for name in names]
+    told = () if now.config.problems else now.config.warnings  # these are of the files before
+    return [judge(name, found) for name in names], _mistakes(now.config.problems, told)
+
+
+def _mistakes_in_files() -> list[str]:
+    """The mistakes that keep a hub from starting, or from being what its files say."""
+    from config.diagnostics import ConfigError  # only where no hub runs
+    from config.loading.assemble import load_all
+
+    try:
+        loaded = load_all(None, os.environ, partly=True)
+    except ConfigError as error:
+        return _mistakes(list(map(str, error.diagnostics)) or [str(error)], map(str, error.warnings))
+    return _mistakes((), map(str, loaded.warnings))
+
+
+def _mistakes(problems: Iterable[str], warnings: Iterable[str]) -> list[str]:
+    """Everything that the files say and no hub does: errors, what is ignored, and pipelines of unknown servers."""
+    return [*problems, *(text for text in warnings if ": ignored: " in text or ": pipelines" in text)]
 
 
 def _accounts_of(name: str, servers: Mapping[str, UpstreamRow]) -> list[str]:
@@ -122,11 +161,13 @@ def _server_of(name: str, servers: Mapping[str, UpstreamRow], tools: Mapping[str
 
 
 def judge(name: str, found: ReadinessFacts) -> Readiness:
-    """What is to be said of a server or tool."""
+    """What is to be said of a server, tool or pipeline."""
+    if (pipeline := found.pipelines.get(name)) is not None:
+        return _judge_pipeline(pipeline, found)
     server = _server_of(name, found.rows, found.tools)
     if not server:
-        hint = nearest(name, [*found.rows, *found.tools])
-        problem = f"there is no such server or tool{f'; {hint}' if hint else ''}"
+        hint = nearest(name, [*found.rows, *found.tools, *found.pipelines])
+        problem = f"there is no such server, tool or pipeline{f'; {hint}' if hint else ''}"
         return Readiness(name=name, kind="tool" if "__" in name else "server", server="", state="", problems=(problem,))
     row, tool = found.rows[server], found.tools.get(name)
     is_server = name == server
@@ -148,6 +189,26 @@ def judge(name: str, found: ReadinessFacts) -> Readiness:
         expires_s=None if account is None or account.renewable else account.expires_s,
         effect=effect,
         problems=tuple(problems),
+    )
+
+
+def _judge_pipeline(row: PipelineRow, found: ReadinessFacts) -> Readiness:
+    """A pipeline is as ready as its steps are."""
+    problems = [row.problem] if row.problem else []
+    steps = [] if row.problem else [judge(step.tool, found) for step in row.steps]
+    effect = found.effects[row.name].effect if row.name in found.effects else "allow"
+    if effect not in {its.effect for its in steps}:  # else it is that of the step
+        problems += _of_effect(effect)
+    for at, (step, its) in enumerate(zip(row.steps, steps, strict=False)):
+        where = f"step {at + 1} of {len(row.steps)} ({step.id}: {step.tool})"
+        problems += [f"{where}: {problem}" for problem in its.problems]
+    return Readiness(
+        name=row.name,
+        kind="pipeline",
+        server=RESERVED,
+        state="hidden" if row.problem else "shown",
+        effect=effect,
+        problems=(*problems, *row.doubts),
     )
 
 
@@ -191,7 +252,12 @@ def _of_its_tools(server: str, found: ReadinessFacts) -> Iterator[str]:
 def _of_tool(tool: ToolUse | None, effect: str | None) -> Iterator[str]:
     if tool is None and effect != "held back":
         yield "there is no such tool"
-    elif effect == "ask":
+    else:
+        yield from _of_effect(effect)
+
+
+def _of_effect(effect: str | None) -> Iterator[str]:
+    if effect == "ask":
         yield "a person is asked before it is called: `hubd policy explain` says why"
     elif effect in ("deny", "held back"):
         yield f"it may not be used ({effect}): `hubd policy explain` says why"

@@ -1,6 +1,5 @@
 """`hubd service`: make the hub a service of systemd, and undo it."""
 
-import fcntl
 import os
 import sys
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from hub.cli.configuration.env_command import record_shell
 from hub.cli.context import EX_FAILED, EX_USAGE, CommandFailed, Context, Output, client, now, own_command
 from hub.cli.parser import add
 from hub.control.client_errors import HubNotRunning
+from hub.linux.file_locks import hold_lock
 
 _MEMBERS: Final = """\
   files    of each: file, did (written, unchanged, removed, or shown, with its text)
@@ -109,12 +109,8 @@ def _nobody_starts_a_hub(system: bool, output: Output) -> Iterator[None]:
     if system:
         yield
         return
-
-    def opener(path: str, flags: int) -> int:
-        return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
-
-    with open(runtime_dir() / "start.lock", "wb", opener=opener) as turn:
-        fcntl.flock(turn, fcntl.LOCK_EX)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    with hold_lock(os.open(runtime_dir() / "start.lock", flags, 0o600)):
         with suppress(HubNotRunning), client() as hub:
             hub.stop()
             output.say("stopped the hub that ran without it")

@@ -213,6 +213,27 @@ class AuditStatus(Struct, frozen=True, kw_only=True):
     """The path of its present file."""
 
 
+class PipelineStepRow(Struct, frozen=True, kw_only=True):
+    """One step of a pipeline."""
+
+    id: str = ""
+    tool: str = ""
+    server: str = ""
+    """The name of the server that has the tool; "": there is no such tool."""
+
+
+class PipelineRow(Struct, frozen=True, kw_only=True):
+    """One pipeline of the configuration."""
+
+    name: str = ""
+    """As hosts call it."""
+    steps: tuple[PipelineStepRow, ...] = ()
+    problem: str = ""
+    """The reason why no host is shown it; ""."""
+    doubts: tuple[str, ...] = ()
+    """Steps that will probably fail, as clauses."""
+
+
 class Status(Struct, frozen=True, kw_only=True):
     """Everything `hubd status` shows. UNSET: the hub has no such part, or did not say."""
 
@@ -239,6 +260,8 @@ class Status(Struct, frozen=True, kw_only=True):
     """About how many tokens the instructions of all servers take."""
     profiles: tuple[ProfileRow, ...] = ()
     """Profiles that are configured."""
+    pipelines: tuple[PipelineRow, ...] = ()
+    """Pipelines that are configured."""
     all_tools: int = 0
     """Tools that hosts are shown that no profile chooses for."""
     all_tokens: int = 0

@@ -45,7 +45,7 @@ from hub.link.sync_primitives import take_turns
 from hub.routing.tool_usage import RECENT_DAYS, RecentUse
 from hub.telemetry.describe_calls import sum_calls
 from hub.wire.jsonrpc import Request, Result, own_items, raw
-from hub.wire.mcp import HUBD_VERSION, L4, LIST_METHOD, Kind
+from hub.wire.mcp import HUB_TOOLS, HUBD_VERSION, L4, LIST_METHOD, Kind
 from upstreams.journal.journal import Follower, Journal, merge_tails
 from upstreams.journal.record_filter import RecordFilter
 from upstreams.lifecycle import State
@@ -55,6 +55,10 @@ from upstreams.upstream import ManagedUpstream
 log = logging.getLogger("hubd")
 
 OPERATOR: Final = Identity(OWNER, "cli")
+LISTS_S: Final = 5.0
+"""Time that a reload waits for the catalogues that follow from it."""
+PIPELINE: Final = "pipeline "
+"""The beginning of warnings about pipelines."""
 TOKENS_S: Final = 5.0
 """Time that whoever has made a token waits for the rules that hold from then on."""
 
@@ -108,6 +112,7 @@ class DaemonApi:
             faults=0 if self._faults is None else self._faults.count,
             replica=UNSET if membership is None else membership.status(),
             profiles=profiles,
+            pipelines=tuple(_pipeline_rows(hub.live.everything)),
             instructions_tokens=tokens_of(text_bytes(hub.live.everything.instructions)),
             all_tools=hub.live.everything.shown_cost.tools,
             all_tokens=hub.live.everything.shown_cost.tokens,
@@ -174,10 +179,10 @@ class DaemonApi:
                 yield tokens.problem
             for profile in sorted(tokens.profiles - {DEFAULT_PROFILE, *hub.hosts.profiles.profiles}):
                 yield f"there is no profile {profile}, and a token opens nothing else: its hosts are shown nothing"
-        saved = hub.memory.problem, hub.usage.memory.problem, hub.last_known.problem, hub.pins.problem
+        saved = hub.memory.problem, hub.usage.memory.problem, hub.last_known.problem, hub.pins.records.problem
         yield from filter(None, [*saved, hub.approvals_problem])
-        if hub.pins.team_problem:
-            yield f"pins_file: {hub.pins.team_problem}"
+        if hub.pins.team.problem:
+            yield f"pins_file: {hub.pins.team.problem}"
         yield from hub.live.warnings
 
     def _doubts_of_labels(self) -> dict[str, list[str]]:
@@ -259,6 +264,12 @@ class DaemonApi:
         from config.hosts.known_hosts import hosts_that_list_once  # not above: it is hardly ever needed
 
         answer = await self._reloader.reload()
+        if answer.problem is None and self._hub.config.pipelines:
+            with trio.move_on_after(LISTS_S):  # what pipelines lack is known once the catalogues have the change
+                while self._hub.live.dirty:
+                    await self._hub.live.rebuilt.wait()
+            doubts = (text for text in self._hub.live.everything.warnings if text.startswith(PIPELINE))
+            answer = structs.replace(answer, warnings=(*answer.warnings, *doubts))
         outdated = {host.identity.host for host in self._hub.hosts if host.outdated}
         return structs.replace(answer, restart=tuple(sorted(outdated & hosts_that_list_once())))
 
@@ -362,6 +373,23 @@ class DaemonApi:
         known = [upstream.whole_name for upstream in self._hub.supervisor.upstreams.values()]
         text = f"{name} is disabled in the configuration" if name in known else f"There is no server {name}"
         return UpstreamUnavailable(f"{text}; there are: {', '.join(known) or 'none'}")
+
+
+def _pipeline_rows(catalog: Catalog) -> Iterator[answers.PipelineRow]:
+    """The pipelines as the common endpoint has them, in their order."""
+    for name, pipeline in catalog.making.rules.pipelines.items():
+        visible = HUB_TOOLS + name
+        shown, hidden = catalog.pipelines.get(visible), catalog.hidden_pipelines.get(visible)
+        routes = [catalog.route(Kind.TOOL, step.tool) for step in pipeline.steps]
+        yield answers.PipelineRow(
+            name=visible,
+            steps=tuple(
+                answers.PipelineStepRow(id=step.id, tool=step.tool, server="" if route is None else route.upstream)
+                for step, route in zip(pipeline.steps, routes, strict=True)
+            ),
+            problem="" if hidden is None else hidden.tell(),
+            doubts=() if shown is None else tuple(doubt.tell() for doubt in shown.doubts),
+        )
 
 
 def _displacement_warnings(listener: HttpListener) -> Iterator[str]:

@@ -1,20 +1,20 @@
 """The unix sockets of the daemon, bound, and its lock, which is held from before they are touched."""
 
 import errno
-import fcntl
 import logging
 import os
 import select
 import socket
 import stat
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Final
 
 import trio
 
 from config.diagnostics import ConfigError
+from hub.linux.file_locks import try_lock
 
 log = logging.getLogger("hubd.accept")
 
@@ -41,8 +41,7 @@ def take_lock(path: Path) -> Iterator[None]:
         raise ConfigError(f"cannot make the lock {path}: {error.strerror}") from None
     try:
         for _ in range(LOCK_TRIES):
-            with suppress(BlockingIOError):
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if try_lock(descriptor):
                 break
             select.poll().poll(LOCK_PAUSE_MS)
         else:

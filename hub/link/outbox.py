@@ -1,8 +1,9 @@
 """Outbox: bytes to a peer, written without waiting, so that one that stops reading stops nobody else."""
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
+from itertools import accumulate
 from typing import Final
 
 import trio
@@ -16,16 +17,31 @@ BATCH_BYTES: Final = 64 << 10
 """A piece that is written by itself; shorter ones that wait are written together."""
 MAX_PIECES: Final = 1024
 """The pieces that the kernel takes at once."""
+STEP_BYTES: Final = 256 << 10
+"""Bytes that are written before others have their turn: of a megabyte they would notice."""
+Piece = bytes | memoryview
 
 
-def rest_of(pieces: Iterable[bytes | memoryview], sent: int) -> list[memoryview]:
+def rest_of(pieces: Iterable[Piece], sent: int) -> list[Piece]:
     """The pieces without their first `sent` bytes."""
-    rest: list[memoryview] = []
+    rest: list[Piece] = []
     for piece in pieces:
         if sent < len(piece):
-            rest.append(memoryview(piece)[sent:])
+            rest.append(memoryview(piece)[sent:] if sent else piece)
         sent = max(0, sent - len(piece))
     return rest
+
+
+def cut_to_step(pieces: Sequence[Piece]) -> list[Piece]:
+    """As much of the pieces as is written in one step."""
+    found: list[Piece] = []
+    room = STEP_BYTES
+    for piece in pieces[:MAX_PIECES]:
+        found.append(piece if len(piece) <= room else memoryview(piece)[:room])
+        room -= len(piece)
+        if room <= 0:
+            break
+    return found
 
 
 @dataclass(eq=False, repr=False)
@@ -196,7 +212,9 @@ class Outbox:
         if self._fd is None:
             return 0
         try:
-            return os.writev(self._fd, (data, *more)[:MAX_PIECES]) if more else os.write(self._fd, data)
+            if not more and len(data) <= STEP_BYTES:
+                return os.write(self._fd, data)
+            return os.writev(self._fd, cut_to_step((data, *more)))
         except BlockingIOError:
             return 0
         except OSError:
@@ -222,8 +240,9 @@ class Outbox:
                 drained.set()
 
     def _next_batch(self) -> bytes | memoryview:
-        """The next piece of the queue if it is large, else all before the next large one, joined."""
-        short = next((at for at, piece in enumerate(self._queue) if len(piece) >= BATCH_BYTES), len(self._queue))
+        """The next piece of the queue if it is large, else some before the next large one, joined."""
+        sizes = accumulate(len(piece) if len(piece) < BATCH_BYTES else STEP_BYTES for piece in self._queue)
+        short = next((at for at, size in enumerate(sizes) if size >= STEP_BYTES), len(self._queue))
         batch = self._queue[: short or 1]
         del self._queue[: short or 1]
         return batch[0] if len(batch) == 1 else b"".join(batch)

@@ -12,13 +12,16 @@ from typing import Final
 
 from msgspec import Raw, Struct
 
+from hub.bridge.tasks.polled_tasks import Viewer
 from hub.calls.chain import WAIT, Intent, Next, Stage, Wait
 from hub.catalog.search.meta_tools import READ_RESULT, Answer
+from hub.catalog.upstream_entries import Route
 from hub.link.call_interface import Caller, Interim
 from hub.routing.live_catalog import LiveCatalog
+from hub.rules.policy.judge import Judge
 from hub.wire.errors_for_hosts import resource_not_found
 from hub.wire.jsonrpc import Failure, Reply, Result, peek_array, peek_object, peek_str, raw
-from hub.wire.mcp import HUB_RESULTS, L1, L2
+from hub.wire.mcp import HUB_RESULTS, L1, L2, Kind
 from hub.wire.modern_metadata import read_number
 from hub.wire.total_item_limit import TooManyItems, open_result
 
@@ -35,6 +38,8 @@ MAX_LINE: Final = 300
 """Bytes of each of them."""
 GONE: Final = "this result is no longer kept; call the tool again"
 ID_BYTES: Final = 12
+Source = tuple[Route, Kind]
+"""The tool or resource that a result is of."""
 
 
 class KeptResult(Struct, frozen=True):
@@ -45,20 +50,24 @@ class KeptResult(Struct, frozen=True):
     until: float
     length: int
     """Bytes that are read at once, unless a host says something else."""
+    source: Source | None
+    """What it is of: whoever is denied that by now does not get the rest."""
 
 
 class LargeResults:
     """The results that are kept. `clock`: the time in seconds."""
 
-    def __init__(self, clock: Callable[[], float]) -> None:
+    def __init__(self, clock: Callable[[], float], judge: Judge) -> None:
         self._clock = clock
+        self._judge = judge
         self._kept: dict[str, KeptResult] = {}
         """By id, the oldest first. Ids cannot be guessed, and are of use to their account only."""
         self._sizes: Counter[str] = Counter()
         """Bytes by account."""
 
-    def cut(self, reply: Reply, limit: int, caller: Caller, tool: str) -> Reply:
-        """A result of a tool, in the form of the host, with at most so many bytes of text."""
+    def cut(self, reply: Reply, limit: int, caller: Caller, tool: str, source: Source | None = None) -> Reply:
+        """A result of a tool, in the form of the host, with at most so many bytes of text. `source`: what it
+        is of."""
         if not isinstance(reply, Result) or isinstance(reply, Interim) or memoryview(reply.value).nbytes <= limit:
             return reply
         try:
@@ -79,7 +88,7 @@ class LargeResults:
         if len(whole) <= limit:
             return reply
         end = _end_of_line(whole, limit)
-        id = self._keep(whole, caller.identity.principal, limit)
+        id = self._keep(whole, caller.identity.principal, limit, source)
         rest = f"the rest: {READ_RESULT} id={id} offset={end}" if id else "the rest is too large to be kept"
         shown = f"{whole[:end].decode(errors='ignore')}\n[{_show_size(len(whole))} in all; {rest}]"
         content: list[object] = [{"type": "text", "text": shown}, *others]
@@ -89,10 +98,10 @@ class LargeResults:
         members = {name: value for name, value in members.items() if name != "structuredContent"}
         return Result(raw({**members, "content": content}))
 
-    def read(self, given: Raw | None, caller: Caller) -> Answer:
+    def read(self, given: Raw | None, viewer: Viewer) -> Answer:
         """The answer to a call of the tool that reads more."""
         members = peek_object(given)
-        kept = self._find(peek_str(members.get("id")) or "", caller)
+        kept = self._find(peek_str(members.get("id")) or "", viewer)
         if kept is None:
             return Answer(GONE, is_error=True)
         offset, length = (read_number(members.get(name)) for name in ("offset", "length"))
@@ -105,19 +114,23 @@ class LargeResults:
         more = f"; the rest: offset={end}]" if end < len(kept.text) else ", the end]"
         return Answer(f"{kept.text[start:end].decode(errors='ignore')}\n{where}{more}")
 
-    def read_resource(self, uri: str, caller: Caller) -> Reply:
+    def read_resource(self, uri: str, viewer: Viewer) -> Reply:
         """The whole text of a result, as the resource that is linked."""
-        if (kept := self._find(uri.removeprefix(HUB_RESULTS), caller)) is None:
-            return Failure(resource_not_found(uri, caller.version).code, GONE)
+        if (kept := self._find(uri.removeprefix(HUB_RESULTS), viewer)) is None:
+            return Failure(resource_not_found(uri, viewer.caller.version).code, GONE)
         text = {"uri": uri, "mimeType": "text/plain", "text": kept.text.decode(errors="ignore")}
         return Result(raw({"contents": [text]}))
 
-    def _find(self, id: str, caller: Caller) -> KeptResult | None:
+    def _find(self, id: str, viewer: Viewer) -> KeptResult | None:
         self._forget_old()
         found = self._kept.get(id)
-        return None if found is None or found.principal != caller.identity.principal else found
+        if found is None or found.principal != viewer.caller.identity.principal:
+            return None
+        if self._judge.book is None or found.source is None:
+            return found
+        return None if self._judge.look_up_route(viewer.caller, viewer.view, *found.source).is_hidden else found
 
-    def _keep(self, text: bytes, principal: str, length: int) -> str:
+    def _keep(self, text: bytes, principal: str, length: int, source: Source | None) -> str:
         """Keep a text; its id. "": it is too large."""
         if (size := len(text)) > MAX_EACH_BYTES:
             return ""
@@ -128,7 +141,7 @@ class LargeResults:
         while self._sizes.total() + size > MAX_KEPT_BYTES:
             self._forget(next(iter(self._kept)))
         id = secrets.token_urlsafe(ID_BYTES)
-        self._kept[id] = KeptResult(principal, text, self._clock() + KEEP_S, length)
+        self._kept[id] = KeptResult(principal, text, self._clock() + KEEP_S, length, source)
         self._sizes[principal] += size
         return id
 
@@ -157,7 +170,9 @@ class CutResults(Stage):
 
     async def call(self, intent: Intent, next: Next) -> Reply:
         caller, name = intent.host.caller, intent.target.exposed
-        return self._results.cut(await next(intent), self._limit(intent), caller, name)
+        return self._results.cut(
+            await next(intent), self._limit(intent), caller, name, (intent.target.route, Kind.TOOL)
+        )
 
     def _limit(self, intent: Intent) -> int:
         """Bytes of text that a host is shown; 0: all."""

@@ -30,7 +30,7 @@ from hub.wire.total_item_limit import TooManyItems, data_of, open_result
 from upstreams.upstream import ManagedUpstream
 
 if TYPE_CHECKING:
-    from hub.catalog.pipeline_tools import ShownPipeline
+    from hub.catalog.pipelines.pipeline_tools import HiddenPipeline, ShownPipeline
 
 WORDS_PER_STEP: Final = 1_000
 """Work between two checkpoints, as `SearchIndex.add` counts it; the last tool of a step may pass it."""
@@ -70,6 +70,8 @@ class OwnTools:
         catalog = self._live.of(view)
         if (pipeline := catalog.pipelines.get(name)) is not None:
             return partial(self._run_pipeline, pipeline)
+        if (hidden := catalog.hidden_pipelines.get(name)) is not None:
+            return partial(self._refuse_hidden, hidden, catalog)
         return self._tools.get(name) or (self._optional.get(name) if name in catalog.optional else None)
 
     async def _find_tools(self, request: Request, exchange: HostExchange, operate: Operate) -> Reply:
@@ -78,6 +80,13 @@ class OwnTools:
         index = await self.index_of(catalog)
         found = meta_tools.find(index, catalog.tool_counts(), request.params.get("arguments"))
         return self._of_hub(result_of(found), exchange)
+
+    async def _refuse_hidden(
+        self, hidden: "HiddenPipeline", catalog: Catalog, request: Request, exchange: HostExchange, operate: Operate
+    ) -> Reply:
+        """The refusal of a pipeline that cannot be called now; only names that its host sees are told as near."""
+        why = hidden.tell(lambda name: catalog.route(Kind.TOOL, name) is not None)
+        return Failure(INVALID_PARAMS, f"{hidden.name} cannot be called now: {why}. Nothing was executed.")
 
     async def unknown(self, name: str, catalog: Catalog) -> Result:
         """The text for a model that calls a tool which is not there."""
@@ -146,7 +155,7 @@ def mark(reply: Reply, name: str) -> Reply:
     except TooManyItems:
         return reply
     meta = {**peek_object(members.get("_meta")), HUB_TOOL: raw(name)}
-    return Result(raw({**members, "_meta": raw(meta)}))
+    return Result(raw({**members, "_meta": raw(meta)}), says_error=reply.says_error)
 
 
 def explain(reply: Reply, name: str, route: Route, catalog: Catalog) -> Reply:

@@ -39,7 +39,7 @@ class HostReplies:
             if host.caller.era is Era.LEGACY:
                 return reply
             if (plain := make_plain_modern(reply.value, upstream.name)) is not None:
-                return Result(plain, is_plain=True, is_fine=reply.is_fine)
+                return Result(plain, is_plain=True, says_error=reply.says_error)
         if isinstance(reply, Failure):
             if method == COMPLETE and _knows_no_completion(reply):
                 reply = NO_COMPLETION
@@ -97,7 +97,7 @@ class HostReplies:
         except (UnknownResultType, TooManyItems) as error:
             ref = "" if intent is None else spell_ref(intent.ref)
             return self.of_error(UpstreamProtocolError(str(error), upstream=upstream), method, viewer, ref)
-        return Result(value)
+        return Result(value, says_error=reply.says_error)
 
     def of_refusal(self, error: HubError, intent: Intent) -> Reply:
         """The answer to an intent that a stage refuses by `error`."""

@@ -49,7 +49,7 @@ from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Request, Resul
 from hub.wire.mcp import Era, Kind
 
 if TYPE_CHECKING:
-    from hub.catalog.pipeline_tools import ShownPipeline
+    from hub.catalog.pipelines.pipeline_tools import ShownPipeline
 
 _CHANGING: Final = {"listChanged": True}
 _EVERYTHING: Final = {
@@ -319,6 +319,10 @@ class Router:
             await self.live.settled.wait()  # before it is not known which there are
             if (own := self._own.find(name, exchange.view)) is not None:
                 return await own(request, exchange, self._operate)
+            if self.chains.of_pipelines is not None and not exchange.view.server:
+                from hub.routing.pipelines.judge_whole import note_denied  # not above: few hubs have one
+
+                note_denied(request, exchange, name, self.chains.of_pipelines, self.live)
         return await self._operate(request, exchange)
 
     async def _call_optional(self, request: Request, exchange: HostExchange, operate: Operate) -> Reply:
@@ -336,9 +340,11 @@ class Router:
                 profile = self.live.profile_of(view)
                 limit = 0 if profile is None else profile.large_results_bytes
                 if limit and self.chains.results is not None:
-                    reply = self.chains.results.cut(reply, limit, exchange.caller, meta_tools.READ_RESOURCE)
+                    routes = self.live.of(view).resolve_uri(peek_str(peek_object(given).get("uri")) or "")
+                    source = (routes[0], Kind.RESOURCE) if routes else None
+                    reply = self.chains.results.cut(reply, limit, exchange.caller, meta_tools.READ_RESOURCE, source)
             case _ if self.chains.results is not None:
-                reply = result_of(self.chains.results.read(given, exchange.caller))
+                reply = result_of(self.chains.results.read(given, exchange))
             case _:
                 reply = refuse("no result was ever cut")
         return self._replies.of_hub(reply, exchange)
@@ -348,7 +354,7 @@ class Router:
         results, uri = self.chains.results, peek_str(request.params.get("uri")) or ""
         if results is None or not uri.startswith(mcp.HUB_RESULTS) or exchange.view.server:
             return await self._operate(request, exchange)
-        return self._replies.of_hub(results.read_resource(uri, exchange.caller), exchange, request.method)
+        return self._replies.of_hub(results.read_resource(uri, exchange), exchange, request.method)
 
     async def _run_pipeline(
         self, pipeline: "ShownPipeline", request: Request, exchange: HostExchange, operate: Operate
@@ -356,8 +362,15 @@ class Router:
         """Answer a call of a pipeline."""
         from hub.routing.pipelines.run import PipelineRun  # not above: few hubs have one
 
-        run = PipelineRun(pipeline, request, exchange, operate, self._replies, self.live)
-        return await run.answer(self._bridge)
+        async def run(arguments: Raw | None) -> Reply:
+            work = PipelineRun(pipeline, request, exchange, operate, self._replies, self.live, arguments)
+            return await work.answer(self._bridge)
+
+        if (chain := self.chains.of_pipelines) is None:
+            return await run(request.params.get("arguments"))
+        from hub.routing.pipelines.judge_whole import pass_rules
+
+        return await pass_rules(pipeline, request, exchange, chain, self.live, run)
 
     async def _operate(self, request: Request, exchange: HostExchange) -> Reply:
         """Answer a call, a prompt or a read; of several owners the first that has it."""

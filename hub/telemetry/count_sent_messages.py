@@ -10,7 +10,7 @@ from typing import Final
 from hub.calls.chain import Intent, Outcome, Stage
 from hub.link.hub_errors import Executed, HubError
 from hub.telemetry.operation_record import ASKED, OK, sum_up
-from hub.telemetry.tally import BOUNDS_S, Histogram, histogram_of
+from hub.telemetry.tally import BOUNDS_S, LEAST_S, Histogram, histogram_of
 from hub.wire.jsonrpc import Failure, Result
 from hub.wire.mcp import TOOLS_CALL
 
@@ -41,29 +41,26 @@ class MessageCount(Stage):
 
     def left(self, intent: Intent, outcome: Outcome) -> None:
         now = perf_counter()
-        took, target, method = now - self._began.pop(intent.ref, now), intent.target, intent.request.method
-        host, result = intent.host, ""
+        host, result = intent.host, OK
+        took, outcomes = now - self._began.pop(intent.ref, now), host.place.sent
         if not host.answered_at:
             if isinstance(outcome, _REPLIES):
                 host.answered_at = now
             elif isinstance(outcome, HubError) and outcome.executed is Executed.NO:
                 host.sent_at = 0.0
-        if type(outcome) is not Result or not outcome.is_fine:
+        if type(outcome) is not Result or outcome.says_error is not False:
             if isinstance(outcome, HubError) and outcome.executed is Executed.NO:
                 return  # nothing was sent
             found = sum_up(outcome).outcome
             result = OK if found == ASKED else found
-        key = target.upstream.name, method, target.route.original if method == TOOLS_CALL else ""
-        outcomes = self.sent.get(key) or self._begin(key)
         histogram = outcomes.get(result) or histogram_of(outcomes, result)
-        histogram.count += 1
         histogram.total_s += took
-        histogram.buckets[bisect_left(BOUNDS_S, took)] += 1
+        histogram.buckets[0 if took <= LEAST_S else bisect_left(BOUNDS_S, took)] += 1
 
-    def _begin(self, key: tuple[str, str, str]) -> dict[str, Histogram]:
-        """The place for what was not counted yet."""
-        upstream, method, tool = key
-        if tool and len(self.sent) >= MAX_TOOLS:
+    def find(self, upstream: str, method: str, tool: str) -> dict[str, Histogram]:
+        """The histograms of messages for this, by outcome."""
+        key = upstream, method, tool if method == TOOLS_CALL else ""
+        if key[2] and key not in self.sent and len(self.sent) >= MAX_TOOLS:
             key = upstream, method, OTHER
             if not self._is_full:
                 log.warning("hosts called more than %d tools: metrics count further ones together", MAX_TOOLS)

@@ -12,7 +12,6 @@ from hub.calls.chain import Outcome
 from hub.link.call_interface import Identity, Interim
 from hub.link.hub_errors import ApprovalRequired, CallDenied, Executed, HubError
 from hub.wire.errors_for_hosts import Concealed
-from hub.wire.excerpt_and_read_large_results import tells_error
 from hub.wire.jsonrpc import Failure, Result, peek_object, peek_str
 from hub.wire.mcp import RESULT_TYPE, TASK, URL_ELICITATION_REQUIRED
 
@@ -103,11 +102,11 @@ class Summary(NamedTuple):
 def sum_up(outcome: Outcome) -> Summary:
     """Sum an outcome up."""
     if isinstance(outcome, Result):
-        size = memoryview(outcome.value).nbytes
-        if isinstance(outcome, Interim):
-            is_task = peek_str(peek_object(outcome.value).get(RESULT_TYPE)) == TASK
-            return Summary(size=size, is_task=True) if is_task else Summary(ASKED, size=size)
-        return Summary(TOOL_ERROR if tells_error(outcome.value) else OK, size=size)
+        size = len(memoryview(outcome.value))
+        if not isinstance(outcome, Interim):
+            return Summary(TOOL_ERROR if outcome.tells_error() else OK, "", size)
+        is_task = peek_str(peek_object(outcome.value).get(RESULT_TYPE)) == TASK
+        return Summary(OK if is_task else ASKED, "", size, is_task)
     if isinstance(outcome, HubError):
         return Summary(outcome.kind, outcome.executed.value)
     if isinstance(outcome, Concealed):

@@ -15,6 +15,7 @@ from hub.link.call_interface import NO_ARGUMENTS
 from hub.link.hub_errors import Executed
 from hub.link.log_context import log_about
 from hub.link.rate_limits import TokenBucket
+from hub.telemetry.count_sent_messages import MessageCount
 from hub.telemetry.operation_record import (
     ASKED,
     CANCELLED,
@@ -27,7 +28,7 @@ from hub.telemetry.operation_record import (
     strip_uri,
     sum_up,
 )
-from hub.telemetry.tally import BOUNDS_S, MAX_OUTCOMES, OTHER_OUTCOME, SECONDS, Histogram, Seconds, Tally
+from hub.telemetry.tally import BOUNDS_S, LEAST_S, MAX_OUTCOMES, OTHER_OUTCOME, CountingPlace, Histogram, Seconds, Tally
 from hub.wire.jsonrpc import Failure, Reply, Result
 from hub.wire.mcp import METHOD_NOT_FOUND
 
@@ -36,6 +37,7 @@ log = logging.getLogger("hubd.call")
 KEEP: Final = 1_000
 """Operations that are kept."""
 MAX_TALLIES: Final = 2_000
+MAX_PLACES: Final = 4_096
 OTHER: Final = "_other"
 """In place of the names of tools beyond that number."""
 LINES: Final = 100.0
@@ -46,7 +48,8 @@ LINES_PER_S: Final = 5.0
 class Recorder(Stage):
     """Makes the record of each operation that is over."""
 
-    def __init__(self) -> None:
+    def __init__(self, messages: MessageCount) -> None:
+        """`messages`: what is sent for these."""
         self.tallies: dict[tuple[str, str, str], Tally] = {}
         """By upstream, method, and the upstream's own name of what was asked for; "": a read."""
         self.seconds: dict[str, Seconds] = {}
@@ -59,6 +62,9 @@ class Recorder(Stage):
         """Operations that are not over, by their refs, the oldest first."""
         self.listeners: list[Callable[[Ended], None]] = []
         """Told of each operation that is over. Must not block or raise."""
+        self._places: dict[tuple[str, str, str, str, str], CountingPlace] = {}
+        """By what `_find_place` is told; found anew when there are too many."""
+        self._messages = messages
         self._lines = TokenBucket(LINES, LINES_PER_S)
 
     def adjust(self, keep: int) -> None:
@@ -66,72 +72,70 @@ class Recorder(Stage):
         if keep != self.ring.maxlen:
             self.ring = deque(self.ring, maxlen=keep)
 
-    # Both methods call no function of ours for a plain call that nobody listens to, since every call comes by.
+    # Both methods call no function of ours for a plain call that nobody listens to, and look into one table together,
+    # since every call comes by.
 
     def admits(self, intent: Intent) -> None:
-        self.running[intent.ref] = intent
-        intent.host.sent_at = intent.host.answered_at = 0.0  # of another one of the same request
+        target, host, ref = intent.target, intent.host, intent.ref
+        caller, own = host.caller, "" if target.kind is None else target.route.original
+        about = target.upstream.name, intent.request.method, own, caller.identity.host, caller.transport
+        host.place = self._places.get(about) or self._find_place(about)
+        host.sent_at = host.answered_at = 0.0  # of another one of the same request
+        self.running[ref] = intent
 
     def left(self, intent: Intent, outcome: Outcome) -> None:
         now = perf_counter()
-        target, method, ref, host = intent.target, intent.request.method, intent.ref, intent.host
-        took, name, own = now - intent.began, target.exposed, target.route.original
-        result, error_type, executed, is_task = "", "", "", False
-        if type(outcome) is Result and outcome.is_fine:
-            size = memoryview(outcome.value).nbytes
-        else:
-            result, executed, size, is_task = sum_up(outcome)
-            error_type = OK if result == ASKED else result
-        if target.kind is None:
-            name, own = strip_uri(name), ""
-        key = (target.upstream.name, method, own)
-        sent = memoryview(intent.operation.params.get("arguments", NO_ARGUMENTS)).nbytes
-        who, transport = host.caller.identity, host.caller.transport
+        target, ref, host = intent.target, intent.ref, intent.host
+        caller, took = host.caller, now - intent.began
+        key, tally, use, histogram, served, _ = host.place
+        sent = len(memoryview(intent.operation.params.get("arguments", NO_ARGUMENTS)))
         self.running.pop(ref, None)
 
-        tally = self.tallies.get(key) or self._begin_tally(key)
-        histogram = tally.outcomes.get(result) or tally.histogram(result)
-        place = method, error_type, transport
-        served = self.served.get(place) or self._begin_histogram(*place)
-        bucket = bisect_left(BOUNDS_S, took)
-        histogram.count += 1
+        if type(outcome) is Result and outcome.says_error is False:
+            result, executed, size, is_task = OK, "", len(memoryview(outcome.value)), False
+            use.charged += 1
+        else:
+            result, executed, size, is_task = sum_up(outcome)
+            histogram = tally.outcomes.get(result) or tally.histogram(result)
+            about = key[1], OK if result == ASKED else result, caller.transport
+            served = self.served.get(about) or self._find_served(about)
+            if result in CHARGED or executed in MAY_HAVE_RUN:
+                use.charged += 1
+        bucket = 0 if took <= LEAST_S else bisect_left(BOUNDS_S, took)
         histogram.total_s += took
         histogram.buckets[bucket] += 1
-        served.count += 1
         served.total_s += took
         served.buckets[bucket] += 1
         tally.last.append(took)
         tally.sent += sent
-        use = tally.hosts.get(who.host) or tally.use(who.host)
         use.size += size
-        if result in CHARGED or executed in MAY_HAVE_RUN:
-            use.charged += 1
-        seconds, second = tally.seconds, int(now)
-        if seconds.at != second:
-            seconds.move(second)
-        seconds.calls[second % SECONDS] += 1
-        if result not in NO_FAULTS:
-            seconds.failed[second % SECONDS] += 1
-        elif result in (CANCELLED, WAITS):
-            seconds.cancelled[second % SECONDS] += 1
+        seconds = tally.seconds
+        if now >= seconds.until:
+            seconds.move(int(now))
+        seconds.calls[seconds.place] += 1
+        if result:
+            if result not in NO_FAULTS:
+                seconds.failed[seconds.place] += 1
+            elif result in (CANCELLED, WAITS):
+                seconds.cancelled[seconds.place] += 1
 
-        cached, sent_at, answered_at = host.is_cached, host.sent_at, host.answered_at
+        name = target.exposed if target.kind is not None else strip_uri(target.exposed)
         ended = Ended(
             ref,
             now,
             took,
             key,
             name,
-            who,
+            caller.identity,
             result,
             executed,
             sent,
             size,
-            transport,
-            cached,
+            caller.transport,
+            host.is_cached,
             is_task,
-            sent_at,
-            answered_at,
+            host.sent_at,
+            host.answered_at,
         )
         self.ring.append(ended)
         for tell in self.listeners:
@@ -139,26 +143,30 @@ class Recorder(Stage):
         if executed and self._lines.take(now):
             log_failure(ended, intent)
 
-    def _begin_tally(self, key: tuple[str, str, str]) -> Tally:
-        """The tally of what was not counted yet."""
-        upstream, method, _ = key
-        if len(self.tallies) >= MAX_TALLIES:
-            key = (upstream, method, OTHER)
-        seconds = self.seconds.setdefault(upstream, Seconds())
-        return self.tallies.setdefault(key, Tally(seconds))
+    def _find_place(self, about: tuple[str, str, str, str, str]) -> CountingPlace:
+        """The place for calls by upstream, method, the upstream's own name, the label of the host and its transport."""
+        upstream, method, own, host, transport = about
+        if len(self._places) >= MAX_PLACES:
+            self._places.clear()
+        key = upstream, method, own
+        told = key if key in self.tallies or len(self.tallies) < MAX_TALLIES else (upstream, method, OTHER)
+        tally = self.tallies.setdefault(told, Tally(self.seconds.setdefault(upstream, Seconds())))
+        use, served = tally.hosts.get(host) or tally.use(host), self._find_served((method, OK, transport))
+        place = CountingPlace(key, tally, use, tally.histogram(OK), served, self._messages.find(*key))
+        return self._places.setdefault(about, place)
 
     def count_beside(self, method: str, reply: Reply | None, began: float, transport: str) -> None:
         """Count a request that was no operation, or named nothing that there is. `began`: as `Intent.began`."""
         if isinstance(reply, Failure) and reply.code == METHOD_NOT_FOUND:
             method = OTHER_OUTCOME  # hosts invent methods
-        key = method, sum_up(reply).outcome, transport
-        (self.served.get(key) or self._begin_histogram(*key)).observe(perf_counter() - began)
+        self._find_served((method, sum_up(reply).outcome, transport)).observe(perf_counter() - began)
 
-    def _begin_histogram(self, method: str, outcome: str, transport: str) -> Histogram:
-        """The histogram of what was not served yet."""
-        if sum(each[::2] == (method, transport) for each in self.served) >= MAX_OUTCOMES:
-            outcome = OTHER_OUTCOME
-        return self.served.setdefault((method, outcome, transport), Histogram())
+    def _find_served(self, key: tuple[str, str, str]) -> Histogram:
+        """The histogram of what was served so."""
+        method, _, transport = key
+        if key not in self.served and sum(each[::2] == (method, transport) for each in self.served) >= MAX_OUTCOMES:
+            key = method, OTHER_OUTCOME, transport
+        return self.served.setdefault(key, Histogram())
 
 
 def log_failure(ended: Ended, intent: Intent) -> None:

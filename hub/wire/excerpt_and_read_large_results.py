@@ -51,19 +51,20 @@ ERROR: Final = b'"isError"'
 """In every result that says it is an error, and in some others."""
 
 
-def look_at_result(value: Raw) -> tuple[bool, bool]:
+def look_at_result(value: Raw) -> tuple[bool, bool | None]:
     """True if a cheap look tells that `value` is a small result of a tool in which no host of the handshake era is to
-    see anything otherwise: ASCII, no metadata, no URIs, no blocks that some revision lacks. And True if it is one, and
-    does not say that the tool has failed."""
-    data = bytes(value)
-    if len(data) > LARGE_BYTES or data.find(b'"content":[') < 0 or not data.isascii():
-        return False, False
+    see anything otherwise: ASCII, no metadata, no URIs, no blocks that some revision lacks. And True if it says that
+    the tool has failed; None: it is no result of a tool, or has no content."""
+    data = excerpt(value)
+    if data.find(b'"content":[') < 0:
+        return False, None
+    says_error = data.find(ERROR) >= 0 and tells_error(value)
+    if not data.isascii() or memoryview(value).nbytes > LARGE_BYTES:
+        return False, says_error
     for sign in _NOT_PLAIN:  # a loop, since every result comes by
         if data.find(sign) >= 0:
-            break
-    else:
-        return True, data.find(ERROR) < 0 or not tells_error(data)
-    return False, False
+            return False, says_error
+    return True, says_error
 
 
 class _MayBeError(Struct):
@@ -120,9 +121,9 @@ _BEHIND_BYTES: Final = 64
 
 
 def read_tool_result(data: bytes) -> tuple[int, Raw, bool, bool] | None:
-    """Read `data`, if it is a response with a large result of a tool in a usual form: the id, the result, and whether
-    that is plain: nothing but text, and perhaps structured content, which is an object; and whether it is that, and no
-    error. None: it is something else, or is to be refused.
+    """Read `data`, if it is a response with a large result of a tool in a usual form: the id, the result, whether
+    that is plain: nothing but text, and perhaps structured content, which is an object; and whether it says that the
+    tool has failed. None: it is something else, or is to be refused.
 
     What is returned has passed every check of `hub.wire.jsonrpc`: the envelope has these members only, known by their
     place; the one JSON value between them is decoded; it nests no deeper than its form says, but for three members that
@@ -149,4 +150,4 @@ def read_tool_result(data: bytes) -> tuple[int, Raw, bool, bool] | None:
     if not is_sound:
         return None
     is_plain = others[0][0] == ord("{") and members.resultType is members._meta is _NONE
-    return int(found[1]), Raw(value), is_plain, is_plain and not members.isError
+    return int(found[1]), Raw(value), is_plain, members.isError

@@ -19,7 +19,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType, structs
 
 from hub.wire import byte_checks, level_item_limit
 from hub.wire.byte_checks import MAX_MEMBERS, READ_ERRORS, UnacceptableBytes, count_some, one_line, sanitize
-from hub.wire.excerpt_and_read_large_results import LARGE_BYTES, look_at_result, read_tool_result
+from hub.wire.excerpt_and_read_large_results import LARGE_BYTES, look_at_result, read_tool_result, tells_error
 from hub.wire.level_item_limit import FREE_BYTES, MAX_OPENED, has_too_many_members
 from hub.wire.mcp import INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR
 from hub.wire.salvage_ids import Salvaged, salvage
@@ -56,8 +56,12 @@ class Result(Struct, frozen=True):
     is_plain: bool = False
     """It is surely the result of a tool, on one line, with nothing in it that hosts of any revision but the newest are
     to see otherwise (`hub.wire.excerpt_and_read_large_results`)."""
-    is_fine: bool = False
-    """It is plain, and does not say that the tool has failed."""
+    says_error: bool | None = None
+    """It says that the tool has failed, or does not; None: nobody has looked."""
+
+    def tells_error(self) -> bool:
+        """True if it says that the tool has failed."""
+        return tells_error(self.value) if self.says_error is None else self.says_error
 
 
 class PiecedResult(Result, frozen=True):

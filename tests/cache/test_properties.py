@@ -7,9 +7,14 @@ import pytest
 import trio
 
 from tests.support.cache_world import a_world
+from tests.support.everything import draw
 from tests.support.late_store import Board
 
-SEEDS = [int(os.environ["HUBD_SEED"])] if "HUBD_SEED" in os.environ else range(int(os.environ.get("HUBD_SEEDS", "8")))
+SEEDS = draw(4, range(12))
+if "HUBD_SEED" in os.environ:
+    SEEDS = [int(os.environ["HUBD_SEED"])]
+elif "HUBD_SEEDS" in os.environ:
+    SEEDS = range(int(os.environ["HUBD_SEEDS"]))
 
 
 @pytest.mark.covers("K-8", "SEC-23")

@@ -2,12 +2,16 @@
 
 import pytest
 
-from tests.conformance.run import LEGS, SELECTION, SEVERAL, direct_verdicts, excused, lost, run_leg, surprises
-from tests.support.everything import everything_but
+from tests.conformance.run import ACROSS, LEGS, SEVERAL, WITHIN, direct_verdicts, excused, lost, run_leg, surprises
+from tests.support.everything import draw, everything_but
+
+REST = [leg for leg in LEGS.values() if leg not in WITHIN + ACROSS]
 
 
 @pytest.mark.real
-@pytest.mark.parametrize("leg", everything_but(SELECTION, LEGS.values()), ids=lambda leg: leg.name)
+@pytest.mark.parametrize(
+    "leg", [*draw(1, WITHIN), *draw(1, ACROSS), *everything_but([], REST)], ids=lambda leg: leg.name
+)
 def test_what_passes_without_the_hub_passes_through_it(leg, tmp_path, direct_directory):
     direct = direct_verdicts(leg.reference, direct_directory)
     assert surprises(leg, direct, run_leg(leg, tmp_path / "verdicts")) == []

@@ -13,7 +13,7 @@ from hub.cli.main import main
 
 LIBRARIES = frozenset({"httpx", "httpcore", "certifi", "joserfc", "cryptography", "email", "rich", "tomlkit", "yaml"})
 ROOMS = frozenset({"hub.fleet", "hub.sign_in", "upstreams.fetch", "upstreams.oauth", "upstreams.transports.http"}) | {
-    *("hub.catalog.pipeline_tools", "hub.catalog.result_and_resource_tools", "hub.calls.step_exchange"),
+    *("hub.catalog.pipelines.pipeline_tools", "hub.catalog.result_and_resource_tools", "hub.calls.step_exchange"),
     *("hub.routing.pipelines", "hub.routing.large_results", "hub.routing.resource_tools"),
 }
 """What only some hubs need."""

@@ -40,10 +40,10 @@ MUTABLE = (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp)
 
 def attributes_set(tree: ast.Module) -> Iterator[ast.Attribute]:
     """Every attribute that is set of another object than `self`, `cls`, or one made in the same function."""
-    for function in ast.walk(tree):
+    for function in statements(tree):
         if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
             continue
-        nodes = list(statements(function))
+        nodes = statements(function)
         own = {"self", "cls", *made_in(nodes)}
         for node in nodes:
             for target in targets_of(node):
@@ -73,14 +73,16 @@ def parse(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
-def statements(node: ast.AST) -> Iterator[ast.AST]:
+@functools.cache
+def statements(node: ast.AST) -> list[ast.AST]:
     """What can bind a name within this node. Other expressions, nine nodes of ten, are passed over."""
+    found: list[ast.AST] = []
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.stmt | ast.withitem | ast.excepthandler | ast.match_case):
-            yield child
-            yield from statements(child)
+            found += [child, *statements(child)]
         elif isinstance(child, ast.expr) and isinstance(node, ast.stmt):
-            yield from (each for each in ast.walk(child) if isinstance(each, ast.NamedExpr))
+            found += [each for each in ast.walk(child) if isinstance(each, ast.NamedExpr)]
+    return found
 
 
 def made_in(nodes: Iterable[ast.AST]) -> Iterator[str]:
@@ -98,7 +100,7 @@ def made_in(nodes: Iterable[ast.AST]) -> Iterator[str]:
 def declared_in(tree: ast.Module) -> set[str]:
     """Attributes of the classes of a module."""
     found = set()
-    for each in ast.walk(tree):
+    for each in statements(tree):
         if isinstance(each, ast.ClassDef):
             for node in statements(each):
                 if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):

@@ -62,6 +62,7 @@ def count_faults(directory: Path, request: Callable[[HttpHost], int], least: int
     return min(found)
 
 
+@pytest.mark.in_turn(1)
 @pytest.mark.parametrize(
     ("request_", "least"),
     [

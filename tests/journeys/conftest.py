@@ -4,10 +4,13 @@
 `make soak` have both.
 """
 
+import json
 from random import Random
 
 import pytest
+import trio
 
+from hub.rules.hooks.messages import read_exit
 from tests.journeys.pairs import PAIRS, Pair
 from tests.support.everything import everything_but
 from tests.support.seeds import RUN_SEED
@@ -25,3 +28,36 @@ def pair(request: pytest.FixtureRequest) -> Pair:
 @pytest.fixture(autouse=True, params=CHOICES)
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     return take_way(request, monkeypatch)
+
+
+class Script:
+    """What hooks are told, and what they answer: functions by their names."""
+
+    def __init__(self):
+        self.told = []
+        self.answers = {}
+
+    def before(self, name, **members):
+        """Let a hook answer this before a call."""
+        self.answers[name] = lambda told: {"hookSpecificOutput": members}
+
+
+@pytest.fixture
+def script(monkeypatch):
+    made = Script()
+
+    async def ask(hook, message, event, program):
+        await trio.lowlevel.checkpoint()
+        told = json.loads(message)
+        assert told["hook_event_name"] == event
+        made.told.append((hook.config.name, told))
+        answer = made.answers[hook.config.name](told)
+        if isinstance(answer, Exception):
+            raise answer
+        status, out, err = (
+            answer if isinstance(answer, tuple) else (0, json.dumps(answer).encode() if answer else b"", b"")
+        )
+        return read_exit(status, out, err, event)
+
+    monkeypatch.setattr("hub.rules.hooks.run.Hook.ask", ask)
+    return made

@@ -1,12 +1,9 @@
 """Hooks around calls of tools, in all pairs; what they answer is scripted."""
 
-import json
-
 import pytest
-import trio
 
 from config.security_settings import HookConfig, PolicyConfig
-from hub.rules.hooks.messages import HookFailed, read_exit
+from hub.rules.hooks.messages import HookFailed
 from hub.wire.jsonrpc import Failure, raw
 from hub.wire.mcp import MODERN
 from tests.journeys.pairs import Pair
@@ -16,39 +13,6 @@ from tests.support.failure_facts import but_ref
 from tests.support.house import BOB
 
 YES = {"action": "accept", "content": {"decision": "once"}}
-
-
-class Script:
-    """What hooks are told, and what they answer: functions by their names."""
-
-    def __init__(self):
-        self.told = []
-        self.answers = {}
-
-    def before(self, name, **members):
-        """Let a hook answer this before a call."""
-        self.answers[name] = lambda told: {"hookSpecificOutput": members}
-
-
-@pytest.fixture
-def script(monkeypatch):
-    made = Script()
-
-    async def ask(hook, message, event, program):
-        await trio.lowlevel.checkpoint()
-        told = json.loads(message)
-        assert told["hook_event_name"] == event
-        made.told.append((hook.config.name, told))
-        answer = made.answers[hook.config.name](told)
-        if isinstance(answer, Exception):
-            raise answer
-        status, out, err = (
-            answer if isinstance(answer, tuple) else (0, json.dumps(answer).encode() if answer else b"", b"")
-        )
-        return read_exit(status, out, err, event)
-
-    monkeypatch.setattr("hub.rules.hooks.run.Hook.ask", ask)
-    return made
 
 
 def hook(name="dlp", on="before", match=("*",), **settings):

@@ -187,20 +187,6 @@ async def test_a_no_to_the_second_step_ends_it(pair: Pair, autojump_clock):
         assert calls_of(fakes["files"]) == []
 
 
-@pytest.mark.covers("EF-3", "EF-5")
-async def test_a_denied_second_step_is_as_unknown_as_ever(pair: Pair, autojump_clock):
-    fakes = servers(pair)
-    policy = PolicyConfig(deny=("files__write principal:bob",))
-    async with pair.house(fakes, pipelines=PIPELINES, policy=policy) as (house, host):
-        assert "isError" not in await host.call("hub__save_issue", {"number": 7})
-        other = await pair.host(house, identity=BOB)
-        refused = await other.call("hub__save_issue", {"number": 7})
-        unknown = (await other.error("tools/call", {"name": "files__write", "arguments": {}}))["message"]
-        assert said(refused) == f"step 2 of 2 (save: files__write) failed: {unknown}. Step 1 was carried out."
-        assert failure_of(refused)["executed"] == "yes"
-        assert len(calls_of(fakes["files"])) == 1
-
-
 @pytest.mark.covers("EF-5")
 async def test_a_failing_step_says_what_was_done(pair: Pair, autojump_clock):
     error = pair.whole(content=text("no space left"), isError=True)
@@ -208,13 +194,40 @@ async def test_a_failing_step_says_what_was_done(pair: Pair, autojump_clock):
     async with pair.house(fakes, pipelines=PIPELINES) as (_, host):
         failed = await host.call("hub__save_issue", {"number": 7})
         summary = "step 2 of 2 (save: files__write) failed: no space left. Step 1 was carried out."
-        assert [block["text"] for block in failed["content"]] == [summary, "no space left"]
+        assert [block["text"] for block in failed["content"]] == [summary]
         facts = {"hub": "pipeline", "executed": "yes", "retryable": False, "step": "save"}
         assert failure_of(failed) == facts
         fakes["github"].on["tools/call"] = lambda *_: Failure(-32603, "it broke")
         failed = await host.call("hub__save_issue", {"number": 7})
         assert said(failed) == "step 1 of 2 (issue: github__get_issue) failed: it broke."
         assert failure_of(failed)["executed"] == "unknown"
+
+
+@pytest.mark.covers("EF-5")
+async def test_the_words_of_a_failing_step_are_told_once(pair: Pair, autojump_clock):
+    picture = {"type": "image", "data": "aGk=", "mimeType": "image/png"}
+    answers = {
+        "two lines": [text("no space\nleft on /notes")[0], picture],
+        "long": text("x" * 600),
+        "a picture first": [picture, text(" no space left ")[0]],
+        "two texts": text("no space left") + text("of 3 files"),
+    }
+    told = {}
+    fakes = servers(pair)
+    async with pair.house(fakes, pipelines=PIPELINES) as (_, host):
+        for name, content in answers.items():
+            error = pair.whole(content=content, isError=True)
+            fakes["files"].on["tools/call"] = lambda *_, error=error: error
+            told[name] = (await host.call("hub__save_issue", {"number": 7}))["content"]
+    start = "step 2 of 2 (save: files__write) failed: "
+    whole = text(f"{start}no space left. Step 1 was carried out.")
+    only = text(f"{start}its own words follow. Step 1 was carried out.")
+    assert told == {
+        "two lines": [*only, *answers["two lines"]],
+        "long": [*only, *answers["long"]],
+        "a picture first": [*whole, picture],
+        "two texts": [*whole, *text("of 3 files")],
+    }
 
 
 @pytest.mark.covers("EF-5")
@@ -296,9 +309,11 @@ async def test_a_pipeline_comes_and_goes_with_its_tools(pair: Pair, autojump_clo
     fakes["files"].lists["tools"] = [{"name": "read", "inputSchema": {"type": "object"}}]
     async with pair.house(fakes, pipelines=PIPELINES) as (house, host):
         assert await host.names() == ["github__get_issue", "files__read"]
-        warning = "pipeline save_issue is not shown, since there is no tool files__write; `hubd tools` lists those"
-        assert any(each.startswith(warning) for each in house.hub.live.warnings)
-        assert (await host.error("tools/call", {"name": "hub__save_issue"}))["code"] == -32602
+        lost = "step 2 of 2 (save: files__write): there is no tool files__write"
+        assert f"pipeline save_issue is not shown: {lost}" in house.hub.live.warnings
+        refused = await host.error("tools/call", {"name": "hub__save_issue"})
+        told = f"hub__save_issue cannot be called now: {lost}. Nothing was executed."
+        assert (refused["code"], refused["message"]) == (-32602, told)
         fakes["files"].lists["tools"] = [{"name": "write", "inputSchema": {"type": "object"}}]
         for conversation in fakes["files"].conversations:
             await conversation.tell("notifications/tools/list_changed")

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.real.recorded import SERVERS, table
+from tests.support.everything import draw
 from tests.support.looking import until_connected
 from tests.support.processes import HUBD, PYTHON_1, PYTHON_2, running_hub
 
@@ -32,8 +33,7 @@ def hub(tmp_path_factory):
 
 
 @pytest.mark.covers("POL-21", "POL-23")
-@pytest.mark.parametrize("way", ["stdio", "http"])
-@pytest.mark.parametrize("pair", ["LL", "LM", "ML", "MM"])
+@pytest.mark.parametrize(("pair", "way"), draw(3, ["LL", "LM", "ML", "MM"], ["stdio", "http"]))
 def test_hosts_on_the_sdks_ask_their_users(hub, pair, way):
     python, script = PROGRAMS[pair[0]]
     tool = f"{SERVERS_OF[pair[1]]}__elicit"

@@ -3,6 +3,7 @@
 import re
 import shutil
 import subprocess
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,19 @@ def hubd(hub, *words, code=0):
     return done.stdout + done.stderr
 
 
+@contextmanager
+def changed(hub, old, new):
+    """The configuration with something else in it."""
+    before = hub.config.read_text()
+    assert old in before
+    hub.config.write_text(before.replace(old, new))
+    try:
+        yield
+    finally:
+        hub.config.write_text(before)
+        hubd(hub, "reload")
+
+
 @pytest.mark.covers("EF-1", "EF-2")
 def test_the_example_of_the_readme(hub, folder):
     (folder / "plan.md").write_text("A plan with ${input.name} in it.\n")
@@ -88,19 +102,52 @@ def test_a_part_of_a_structured_result(hub, folder):
 
 @pytest.mark.covers("EF-2")
 def test_what_is_missing_is_told(hub, folder):
-    before = hub.config.read_text()
-    hub.config.write_text(before.replace("files__write_file", "files__write_fil"))
-    assert "pipelines.keep_copy" in hubd(hub, "reload")
-    assert "hub__keep_copy" not in hubd(hub, "tools")
-    missing = "pipeline keep_copy is not shown, since there is no tool files__write_fil"
-    assert missing in " ".join(hubd(hub, "status").split())
-    assert missing in " ".join(hubd(hub, "doctor", code=None).split())
-    hub.config.write_text(before.replace("${note.text}", "${not.text}"))
-    refused = hubd(hub, "reload", code=78)
-    assert "`${not.text}` leads to no earlier step; did you mean note?" in refused
-    hub.config.write_text(before)
-    hubd(hub, "reload")
+    why = "step 2 of 2 (copy: files__write_fil): there is no tool files__write_fil; did you mean files__write_file"
+    missing = f"pipeline keep_copy is not shown: {why}"
+    with changed(hub, "files__write_file", "files__write_fil"):
+        reloaded = hubd(hub, "reload")
+        assert "pipelines.keep_copy" in reloaded
+        assert f"hubd: warning: {missing}" in reloaded
+        assert "hub__keep_copy" not in hubd(hub, "tools")
+        assert missing in " ".join(hubd(hub, "status").split())
+        assert missing in " ".join(hubd(hub, "doctor", code=None).split())
+        called = hubd(hub, "call", "hub__keep_copy", "name=plan", code=1)
+        assert f"hub__keep_copy cannot be called now: {why}" in called
+        assert f"hub__keep_copy: {why}" in hubd(hub, "check", "keep_copy", code=1)
+    with changed(hub, "${note.text}", "${not.text}"):
+        wrong = "`${not.text}` leads to no earlier step; did you mean note?"
+        assert wrong in hubd(hub, "reload", code=78)
+        [line] = hubd(hub, "check", "files", code=1).splitlines()
+        assert wrong in line
     assert "hub__keep_copy" in hubd(hub, "tools")
+    assert hubd(hub, "check", "keep_copy", "hub__weather") == "all is well: 2 pipelines\n"
+
+
+@pytest.mark.covers("EF-2")
+def test_a_misspelt_argument_is_told_before_anything_runs(hub, folder):
+    doubts = [
+        "step 2 of 2 (copy: files__write_file): its tool has no argument 'contents'; did you mean 'content'?",
+        "step 2 of 2 (copy: files__write_file): its tool requires the argument 'content', which it is not given",
+    ]
+    with changed(hub, 'old.md", content', 'old.md", contents'):
+        reloaded, status = hubd(hub, "reload"), " ".join(hubd(hub, "status").split())
+        doctor, check = " ".join(hubd(hub, "doctor", code=None).split()), hubd(hub, "check", code=1)
+        for doubt in doubts:
+            assert f"pipeline keep_copy: {doubt}" in reloaded
+            assert f"pipeline keep_copy: {doubt}" in status
+            assert f"pipeline keep_copy: {doubt}" in doctor
+            assert f"hub__keep_copy: {doubt}\n" in check
+    assert hubd(hub, "check") == "all is well: 2 servers, 2 pipelines\n"
+
+
+@pytest.mark.covers("EF-2")
+def test_a_server_that_nobody_has_is_told_by_all_who_read_the_file(hub, folder):
+    told = "no server here has tools of such names, unless a project has one that does: 'fils__write_file' (did you"
+    with changed(hub, "files__write_file", "fils__write_file"):
+        assert told in hubd(hub, "validate", str(hub.config))
+        assert told in hubd(hub, "reload")
+        assert told in hubd(hub, "check", "everything", code=1)
+        assert "no server is called fils; did you mean files__write_file?" in hubd(hub, "check", "keep_copy", code=1)
 
 
 @pytest.mark.covers("EL-1", "EL-3")

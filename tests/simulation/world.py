@@ -15,10 +15,10 @@ from hub.wire.mcp import L4, MODERN, Era
 from tests.simulation.players import CAPABILITIES, QUESTIONS, STEPS, Errand, Person, Player
 from tests.simulation.reading import Readers, Shelf
 from tests.simulation.visiting import Visitors
-from tests.support.everything import everything_but
+from tests.support.everything import draw
 from tests.support.house import ALICE, BOB
 
-SEEDS: Iterable[Any] = everything_but(range(4), range(12))
+SEEDS: Iterable[Any] = draw(2, range(12))
 if "HUBD_SEED" in os.environ:
     SEEDS = [int(os.environ["HUBD_SEED"])]
 elif "HUBD_SEEDS" in os.environ:

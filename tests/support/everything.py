@@ -1,17 +1,21 @@
 """The tests of `make everything` beside those of `make test`: what a table has of them, and what a run has chosen.
 
 They are marked `everything`: installs, a container, cold starts, fleets and balancers, load, and what differs from a
-test of `make test` in its peer only.
+test of `make test` in its peer only. Of tests that go much the same way, `make test` takes some in turn.
 """
 
+import re
+from collections import defaultdict
 from collections.abc import Collection, Iterable
 from itertools import product
 from random import Random
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
 from tests.support.seeds import RUN_SEED
+
+ADDRESS: Final = re.compile("0x[0-9a-f]+")
 
 
 def everything_but(some: Collection[Any], all: Iterable[Any], *, packed: bool = False) -> list[Any]:
@@ -26,7 +30,23 @@ def draw(number: int, *values: Iterable[Any]) -> list[Any]:
     """Parameters for each of these, or for each combination, marked `everything` but for so many that the seed of the
     run draws: of cases that each start processes and go much the same way, all have had their turn after a few runs."""
     all = list(product(*values)) if len(values) > 1 else list(values[0])
-    return everything_but(Random(f"{RUN_SEED} {all!r}").sample(all, number), all)
+    chance = Random(ADDRESS.sub("", f"{RUN_SEED} {all!r}"))  # of functions, which differ from worker to worker
+    return everything_but(chance.sample(all, number), all)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Of the tests of a module that have the same marker `in_turn`, mark `everything` but for so many as it says, which
+    the seed of the run draws: like `draw`, for tests that differ in more than a value."""
+    groups = defaultdict(list)
+    for item in items:
+        turn = item.get_closest_marker("in_turn")
+        if turn is not None and not item.get_closest_marker("everything"):
+            groups[item.path, turn.args[0]].append(item)
+    for (path, number), group in groups.items():
+        chance = Random(f"{RUN_SEED} {path.name} {number}")
+        for item in chance.sample(group, max(0, len(group) - number)):
+            item.add_marker(pytest.mark.everything)
 
 
 def _param(each: Any, packed: bool) -> Any:

@@ -5,20 +5,16 @@ check is not checked. Values are shown nowhere, since they may be secrets or lon
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 from msgspec import Raw, structs
 
-from config.loading.checks.upstream import HAS_SCHEMAS
+from config.loading.checks.json_schemas import HAS_SCHEMAS, BadSchema, compile_schema
 from hub.wire.mcp import Kind
 from hub.wire.printable import printable
 from hub.wire.upstream_snapshot import ListEntry
 from upstreams.inventory.read_lists import Listing
-
-if TYPE_CHECKING:
-    from jsonschema_rs import Validator
 
 MAX_DEPTH: Final = 64
 MAX_SUBSCHEMAS: Final = 5_000
@@ -31,7 +27,6 @@ MAX_LINES: Final = 5
 LINE_CHARS: Final = 200
 VALUE: Final = "\0"
 """In place of values in what the library says."""
-_LOCAL: Final = ("#", "json-schema:///")
 
 
 class Uncheckable(Exception):
@@ -51,7 +46,14 @@ class ToolSchema:
         except (msgspec.DecodeError, RecursionError):
             raise Uncheckable("is no JSON that can be read") from None
         self._recursions = _weigh(decoded)
-        self._validator = _compile(decoded)
+        try:
+            self._validator = compile_schema(decoded, mask=VALUE)
+        except BadSchema as error:
+            words = printable(str(error).replace(VALUE, "a part of it"))[:LINE_CHARS]
+            foreign = printable(error.foreign)[:LINE_CHARS]
+            found = Uncheckable(f"refers to {foreign}" if foreign else f"is not valid: {words}")
+            found.fetches = bool(foreign)
+            raise found from None
 
     def misfits(self, value: Any) -> list[str]:
         """The misfits of a value, a line each, at most `MAX_LINES`; none: it fits, or is too deep to be checked."""
@@ -69,32 +71,6 @@ class ToolSchema:
             text = error.message.removeprefix(f"{VALUE} is ").replace(VALUE, "the value")
             lines.append(printable(f"{place or '/'}: {text}")[:LINE_CHARS])
         return lines
-
-
-@cache
-def _options() -> Any:
-    from jsonschema_rs import RegexOptions
-
-    return RegexOptions()
-
-
-def _compile(schema: Any) -> "Validator":
-    from jsonschema_rs import ValidationError, validator_for
-
-    asked: list[str] = []
-
-    def refuse(uri: str) -> None:
-        asked.append(uri)
-        raise LookupError("nothing is fetched")
-
-    try:
-        return validator_for(schema, retriever=refuse, pattern_options=_options(), mask=VALUE)
-    except (ValidationError, ValueError, RecursionError, OverflowError) as error:
-        foreign = [uri for uri in asked if not uri.startswith(_LOCAL)]
-        words = printable(str(error).partition("\n")[0].replace(VALUE, "a part of it"))[:LINE_CHARS]
-        found = Uncheckable(f"refers to {printable(foreign[0])[:LINE_CHARS]}" if foreign else f"is not valid: {words}")
-        found.fetches = bool(foreign)
-        raise found from None
 
 
 def without_fetching(found: Mapping[Kind, Listing], names: Collection[str]) -> tuple[Mapping[Kind, Listing], list[str]]:

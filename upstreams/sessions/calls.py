@@ -131,7 +131,8 @@ class Calls:
         if memoryview(reply.value).nbytes <= MAX_ERROR_BYTES:
             body = bytes(reply.value)
             if (body.find(b'rror"') >= 0 or body.find(b'statusMessage"') >= 0) and TELLS_ERROR(body):
-                reply = Result(self._availability.history.mask.result(reply.value))
+                value = self._availability.history.mask.result(reply.value)
+                reply = reply if value is reply.value else Result(value, says_error=reply.says_error)
         return reply if "task" not in operation.params else pooled.sign(reply)
 
     def judge_error(self, error: HubError) -> HubError:

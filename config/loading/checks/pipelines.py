@@ -10,12 +10,13 @@ from difflib import get_close_matches
 from typing import Any, Final
 
 from config.diagnostics import Problem, needs_extra
-from config.loading.checks.profiles import HUB_TOOLS, MAX_DESCRIPTION_BYTES, MAX_QUOTED
-from config.loading.checks.upstream import HAS_SCHEMAS
+from config.loading.checks.json_schemas import HAS_SCHEMAS, BadSchema, compile_schema
+from config.loading.checks.profiles import HUB_TOOLS, MAX_DESCRIPTION_BYTES, MAX_QUOTED, find_names_of_nobody
 from config.loading.pipeline_references import INPUT, BadReference, StepReference, split_text
 from config.name_globs import MAX_CHARS
 from config.profile_settings import Pipeline, PipelineStep
 from config.secret_references import json_size, texts_in
+from config.settings import UpstreamConfig
 
 PIPELINE_NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,39}")
 STEP_ID: Final = re.compile(r"[a-z][a-z0-9_]{0,31}")
@@ -52,6 +53,21 @@ def warnings_of_pipelines(pipelines: Mapping[str, Pipeline]) -> Iterator[Problem
         yield Problem("pipelines", f"checking their input {needs_extra('schema')}; none is shown without")
 
 
+def warnings_of_steps(pipelines: Mapping[str, Pipeline], servers: Mapping[str, UpstreamConfig]) -> Iterator[Problem]:
+    """Warnings about steps whose tools no server can have; `servers` are all of the user's, be they disabled or left
+    out."""
+    find_lost = find_names_of_nobody(servers)
+    has_bare = any(server.prefix == "" for server in servers.values())
+    for name, pipeline in pipelines.items():
+        for number, step in enumerate(pipeline.steps):
+            keys = ("pipelines", name, "steps", str(number), "tool")
+            if lost := find_lost([step.tool]):
+                yield Problem(keys, lost)
+            elif "__" not in step.tool and not has_bare:
+                text = f"tools are called SERVER__TOOL, and {step.tool[:MAX_QUOTED]!r} names no server"
+                yield Problem(keys, text)
+
+
 def _problems_of(pipeline: Pipeline) -> Iterator[Problem]:
     if not pipeline.description:
         yield Problem("description", "says nothing, and a model chooses tools by it: write what the pipeline is for")
@@ -76,22 +92,11 @@ def _problems_of_schema(schema: Mapping[str, Any]) -> Iterator[Problem]:
         yield Problem("input", f"is no JSON Schema of at most {MAX_SCHEMA_BYTES} bytes")
     elif schema.get("type") != "object":
         yield Problem("input", 'describes the arguments of a tool, which are an object: write type = "object"')
-    elif HAS_SCHEMAS and (why := _flaw_in_schema(schema)):
-        yield Problem("input", f"is no JSON Schema that can be used: {why}")
-
-
-def _flaw_in_schema(schema: Mapping[str, Any]) -> str:
-    """The reason why a schema cannot be compiled; "": it can."""
-    from jsonschema_rs import ValidationError, validator_for  # not above: few hubs have a pipeline
-
-    def refuse(uri: str) -> None:
-        raise LookupError("nothing is fetched")
-
-    try:
-        validator_for(dict(schema), retriever=refuse)
-    except (ValidationError, ValueError, RecursionError, OverflowError) as error:
-        return str(error).partition("\n")[0][:200]
-    return ""
+    elif HAS_SCHEMAS:
+        try:
+            compile_schema(dict(schema))
+        except BadSchema as error:
+            yield Problem("input", f"is no JSON Schema that can be used: {str(error)[:200]}")
 
 
 def _problems_of_step(step: PipelineStep, before: Sequence[str], schema: Mapping[str, Any]) -> Iterator[Problem]:

@@ -4,7 +4,7 @@ Everything that a profile makes the hub do for each tool of each view is bounded
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Final
 
@@ -55,10 +55,7 @@ def problems_of_profiles(profiles: Mapping[str, Profile], budget: int) -> Iterat
 def warnings_of_profiles(profiles: Mapping[str, Profile], servers: Mapping[str, UpstreamConfig]) -> Iterator[Problem]:
     """Warnings about profiles; `servers` are all of the user's, be they disabled or left out. Of which tools there are
     `hub.catalog.profiles.unmatched_names` warns."""
-    ids = {name: server.prefix or name for name, server in servers.items()}
-    former = (alias for server in servers.values() for alias in server.aliases)
-    is_bare = any(server.prefix == "" for server in servers.values())
-    starts = NameStarts((*ids.values(), *former, RESERVED), any_name=is_bare)
+    find_lost = find_names_of_nobody(servers)
     for name, profile in profiles.items():
         keys = ("profiles", name, "servers")
         unknown = [each for each in dict.fromkeys(profile.servers) if each not in servers and each != RESERVED]
@@ -71,10 +68,8 @@ def warnings_of_profiles(profiles: Mapping[str, Profile], servers: Mapping[str, 
         if unknown and {*unknown}.issuperset(profile.servers):
             yield Problem(keys, "without any of these the profile shows nothing; without this setting it shows all")
         for setting in ("tools", "always", "rename", "override"):
-            lost = [entry for entry in getattr(profile, setting) if _is_of_nobody(entry, starts)]
-            if lost:
-                text = "no server here has tools of such names, unless a project has one that does"
-                yield Problem(("profiles", name, setting), f"{text}: {_quote_entries(lost, ids)}")
+            if lost := find_lost(getattr(profile, setting)):
+                yield Problem(("profiles", name, setting), lost)
     yield from warnings_of_unread(profiles)
 
 
@@ -88,6 +83,21 @@ def warnings_of_unread(profiles: Mapping[str, Profile]) -> Iterator[Problem]:
     if len(lacking) > MAX_ARGUMENTS_TOLD:
         text = f"{len(lacking) - MAX_ARGUMENTS_TOLD} more fixed arguments have no value; their tools are left out, too"
         yield Problem("profiles", text)
+
+
+def find_names_of_nobody(servers: Mapping[str, UpstreamConfig]) -> Callable[[Iterable[str]], str]:
+    """Finds the entries that begin as no tool of these servers, and says so; "": there are none."""
+    ids = {name: server.prefix or name for name, server in servers.items()}
+    former = (alias for server in servers.values() for alias in server.aliases)
+    is_bare = any(server.prefix == "" for server in servers.values())
+    starts = NameStarts((*ids.values(), *former, RESERVED), any_name=is_bare)
+
+    def find(entries: Iterable[str]) -> str:
+        lost = [entry for entry in entries if _is_of_nobody(entry, starts)]
+        text = "no server here has tools of such names, unless a project has one that does"
+        return f"{text}: {_quote_entries(lost, ids)}" if lost else ""
+
+    return find
 
 
 def _is_of_nobody(entry: str, starts: NameStarts) -> bool:

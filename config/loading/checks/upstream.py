@@ -8,6 +8,7 @@ from urllib.parse import parse_qsl
 
 from config.diagnostics import Problem, needs_extra
 from config.environment.pass_variables_by_patterns import mistakes
+from config.loading.checks.json_schemas import HAS_SCHEMAS
 from config.loading.checks.oauth import problems_of_oauth
 from config.loading.checks.rules import problems_of_rules_of_server
 from config.loading.checks.server_and_tool_names import problems_of_renames
@@ -19,7 +20,6 @@ from config.security_settings import Sandbox
 from config.setting_declarations import declarations, leaves_of, problems_of_bounds, texts_of
 from config.settings import UpstreamConfig
 
-HAS_SCHEMAS: Final = find_spec("jsonschema_rs") is not None
 HAS_WEBSOCKET: Final = find_spec("wsproto") is not None
 _SECRET_PARAMETER = re.compile(r"(?i:.*(token|secret|password|api[_-]?key|auth).*|key|sig|code)")
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")

@@ -9,6 +9,7 @@ from hub.cli.checks.findings import Finding, join_few
 from hub.cli.checks.machine_state import MachineState
 from hub.cli.render.costs import over_limit, remedy_of
 from hub.control.sign_in_messages import SignInTrial
+from hub.wire.vocabulary import HUB_TOOLS
 from upstreams.journal.error_line import telling_line
 
 UNRESOLVED: Final = "not started"
@@ -47,11 +48,15 @@ def profiles(examined: MachineState) -> Iterator[Finding]:
 
 
 def pipelines(examined: MachineState) -> Iterator[Finding]:
-    """The pipelines that no host is shown."""
-    for warning in examined.seen.warnings:
-        if warning.startswith("pipeline "):
+    """The pipelines that no host is shown, and those of which a step will probably fail."""
+    for row in examined.seen.pipelines:
+        name = f"pipeline {row.name.removeprefix(HUB_TOOLS)}"
+        if row.problem:
             fix = "correct it, or add the server that has the tool (`hubd edit`)"
-            yield Finding("pipelines", "warning", warning, "no host can call it", fix)
+            yield Finding("pipelines", "warning", f"{name} is not shown: {row.problem}", "no host can call it", fix)
+        for doubt in row.doubts:
+            why = "the step will probably fail, after those before it were carried out"
+            yield Finding("pipelines", "warning", f"{name}: {doubt}", why, "correct it (`hubd edit`)")
 
 
 def rules(examined: MachineState) -> Iterator[Finding]:

@@ -21,7 +21,7 @@ from hub.cli.render.blocks import Table
 from hub.control.client_errors import ControlFailed
 from hub.control.methods import EXPLAIN_POLICY
 from hub.wire.printable import printable
-from hub.wire.vocabulary import HUB_FAILURE, HUB_SERVER, INVALID_PARAMS
+from hub.wire.vocabulary import HUB_FAILURE, HUB_SERVER, HUB_TOOLS, INVALID_PARAMS
 
 MAX_FILE_BYTES: Final = 16 << 20
 """The largest file that an argument may be read from."""
@@ -96,7 +96,7 @@ def _tools(hub: "HubSession") -> list[Object]:
 def _why(refused: "CallRefused", name: str, hub: "HubSession") -> str:
     code, message = refused.error.get("code"), str(refused)
     known = [str(tool.get("name")) for tool in _tools(hub)] if code == INVALID_PARAMS else [name]
-    if name in known:
+    if name in known or (name.startswith(HUB_TOOLS) and not message.startswith("Unknown tool")):
         return message
     if away := why_away(owns(name)):
         return f"{name} cannot be called: {away}"

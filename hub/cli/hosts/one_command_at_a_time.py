@@ -5,7 +5,6 @@ names of secrets. `config.atomic_writes.lock_edits` is for the moments in which 
 it, from the plan to the end. The lock is the kernel's, so that it ends with the process, however that ends.
 """
 
-import fcntl
 import os
 import time
 from collections.abc import Iterator
@@ -22,6 +21,7 @@ from config.hosts.servers_in_hub import import_directory
 from config.loading.gather import OWN_VARIABLES
 from hub.cli.context import Command, Context, Output, now
 from hub.control.interruptible_wait import now_s
+from hub.linux.file_locks import try_lock
 
 PATIENCE_S: Final = 3.0
 """Seconds to wait for another command: one that sits at a question may do so for hours."""
@@ -59,10 +59,9 @@ def _wait(descriptor: int, output: Output) -> None:
     """Lock the open file. Raises: EditError, if another command keeps it locked."""
     until, said = now_s() + PATIENCE_S, False
     while True:
-        try:
-            return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            holder = os.pread(descriptor, MAX_HOLDER_BYTES, 0).decode(errors="replace") or "another command"
+        if try_lock(descriptor):
+            return
+        holder = os.pread(descriptor, MAX_HOLDER_BYTES, 0).decode(errors="replace") or "another command"
         if now_s() >= until:
             raise EditError(f"{holder} is at work; finish or end it, then run this again; nothing was changed")
         if not said and not output.json:

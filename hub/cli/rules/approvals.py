@@ -27,10 +27,10 @@ _APPROVED: Final = """\
   server, item, items             a server or one of its definitions, and how many
                                   of these were not approved before"""
 _LISTED: Final = """\
-  requests   that wait: id, host, name, server, arguments, rule, age_s, left_s,
-             waiting (calls), decision (approved, denied or ""), principal
-  approvals  for longer than a call: id, host, name, server, rule, lasts,
-             left_s (null: until the conversation ends), principal"""
+  requests   that wait: id, host, name, server, rule, principal, arguments, age_s,
+             left_s, waiting (calls), decision (approved, denied or "")
+  approvals  for longer than a call: id, host, name, server, rule, principal,
+             lasts, left_s (null: until the conversation ends)"""
 _SHOWN: Final = """\
   id, text, arguments, offers  the request, the question, all arguments as JSON
                                text, and how long may be agreed to"""
@@ -162,6 +162,3 @@ def _row(request: WaitingRequest) -> tuple[Any, ...]:
 def _grant_row(given: GivenApproval) -> tuple[Any, ...]:
     left = "until its conversation ends" if given.left_s is None else duration(given.left_s)
     return paint(given.id, "bold"), given.host, paint(given.name, "name"), left, given.rule
-
-
-# --- the person at the terminal of another command -------------------------------------------------------------------

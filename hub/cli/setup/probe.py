@@ -6,7 +6,6 @@ it and with its hub. The package caches of the servers are warm afterwards, so t
 seconds.
 """
 
-import fcntl
 import math
 import os
 import shutil
@@ -35,6 +34,7 @@ from hub.control.client import ControlClient
 from hub.control.client_errors import HubNotRunning
 from hub.control.interruptible_wait import now_s
 from hub.linux.child_limits import die_with_parent
+from hub.linux.file_locks import try_lock
 from hub.linux.stray_processes import kill_orphans
 
 LIMIT_S: Final = 75.0
@@ -215,7 +215,7 @@ def _lock(directory: Path) -> int:
     """The descriptor of a lock, which has its name only once it is held."""
     new = directory / f"{LOCK}.new"
     descriptor = os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    try_lock(descriptor)
     new.rename(directory / LOCK)
     return descriptor
 
@@ -230,13 +230,12 @@ def _remove_what_was_left(place: Path) -> None:
 
 
 def _is_left(directory: Path) -> bool:
-    """True if it is a directory for this user alone. Raises: OSError, if it has no lock, or somebody holds that."""
+    """True if it is a directory for this user alone, whose lock nobody holds. Raises: OSError, if it has no lock."""
     found = directory.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) != 0o700:
         return False
     lock = os.open(directory / LOCK, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return try_lock(lock)
     finally:
         os.close(lock)
-    return True

@@ -25,6 +25,8 @@ from upstreams.upstream import ManagedUpstream
 
 GONE_S: Final = 3_600.0
 """Time for which series of an upstream that is gone are told."""
+TALLIES: Final = 4
+"""Tallies of one host, or hosts of a tally, that are looked at in as much time as a series is written."""
 UP: Final = "hubd_upstream"
 METHOD: Final = "mcp_method_name"
 TOOL: Final = "gen_ai_tool_name"
@@ -73,20 +75,25 @@ class Families:
         yield Family("hubd_call_bytes_total", "counter", "Bytes of arguments (in) and results (out).", self._bytes())
 
     def _messages(self) -> Iterator[Series]:
+        told: dict[str, bool] = {}
         for (upstream, method, tool), outcomes in list(self._hub.router.chains.messages.sent.items()):
-            if self._is_told(upstream):
-                for outcome, histogram in list(outcomes.items()):
+            if upstream not in told:
+                told[upstream] = self._is_told(upstream)
+            if told[upstream]:
+                for outcome, histogram in tuple(outcomes.items()):
                     yield ((UP, upstream), (METHOD, method), (TOOL, tool), (ERROR_TYPE, outcome)), histogram
 
     def _bytes(self) -> Iterator[Series | None]:
-        sums: dict[tuple[str, str], int] = {}
-        for (upstream, _, _), tally in list(self._hub.router.chains.recorder.tallies.items()):
-            for direction, size in (("in", tally.sent), ("out", tally.size)):
-                sums[upstream, direction] = sums.get((upstream, direction), 0) + size
-            yield None
-        for (upstream, direction), size in sums.items():
-            if self._is_told(upstream):
-                yield ((UP, upstream), ("direction", direction)), size
+        sent, got = Counter[str](), Counter[str]()
+        for number, ((upstream, _, _), tally) in enumerate(list(self._hub.router.chains.recorder.tallies.items())):
+            sent[upstream] += tally.sent
+            for use in tally.hosts.values():
+                got[upstream] += use.size
+            if not number % TALLIES or len(tally.hosts) > TALLIES:
+                yield None
+        for upstream in filter(self._is_told, sent):
+            yield ((UP, upstream), ("direction", "in")), sent[upstream]
+            yield ((UP, upstream), ("direction", "out")), got[upstream]
 
     # --- upstreams
 

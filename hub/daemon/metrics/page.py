@@ -16,9 +16,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("hubd")
 
-LARGE_BYTES: Final = 16 << 10
-"""Above it a piece took long enough for calls to notice, if the next one followed at once."""
-PAUSE_S: Final = 0.002
+PAUSE_S: Final = 0.001
+"""Pause behind a whole piece: if the next one followed at once, a call would be held up by each in turn."""
 SHARED_S: Final = 1.0
 """Time for which the same text is told."""
 FAILED: Final = "The metrics cannot be told; the hub's log says more"
@@ -37,13 +36,13 @@ class MetricsPage:
         """Write the text whenever somebody asks, for ever."""
         while True:
             await self._wanted.take()
-            from hub.telemetry.prometheus_text import write  # not above: most hubs are not asked
+            from hub.telemetry.prometheus_text import SERIES, write  # not above: most hubs are not asked
 
             pieces: list[bytes] = []
             try:
-                for texts, fresh in write(self._tell()):
+                for texts in write(self._tell()):
                     pieces += texts
-                    await trio.sleep(PAUSE_S if fresh > LARGE_BYTES else 0)
+                    await trio.sleep(PAUSE_S if len(texts) >= SERIES else 0)
             except Exception:  # who asks is told so
                 log.exception("the metrics could not be written")
                 pieces.clear()

@@ -21,7 +21,8 @@ from hub.bridge.era_bridge import EraBridge
 from hub.calls.host_exchange import HostExchange
 from hub.calls.step_exchange import StepExchange
 from hub.catalog.endpoint_views import View
-from hub.catalog.pipeline_tools import ShownPipeline
+from hub.catalog.pipelines.pipeline_tools import ShownPipeline
+from hub.catalog.pipelines.tools_of_steps import name_step
 from hub.catalog.search.meta_tools import one_line
 from hub.link.call_interface import HostEnd, Interim
 from hub.link.hub_errors import DeadlineExceeded, Executed, HubError, InvalidArguments, Overloaded
@@ -31,7 +32,6 @@ from hub.routing.own_tools import Operate
 from hub.routing.pipelines.fill_arguments import MAX_VALUE_BYTES, MissingValue, PipelineValues
 from hub.routing.replies_for_hosts import HostReplies
 from hub.wire.errors_for_hosts import ScopesNeeded
-from hub.wire.excerpt_and_read_large_results import tells_error
 from hub.wire.jsonrpc import (
     Failure,
     RemoteProtocolError,
@@ -49,7 +49,8 @@ from hub.wire.total_item_limit import data_of, peek_limited
 NO_ARGUMENTS: Final = Raw(b"{}")
 NO_ROOM: Final = "the hub has no memory left for the results of steps (global_buffer_bytes)"
 MAX_REASON: Final = 500
-"""Characters of the reason why a step failed, in one line; all that it said follows."""
+"""Characters of the reason why a step failed, in one line."""
+ITS_WORDS: Final = "its own words follow"
 
 
 @dataclass(eq=False, repr=False)
@@ -62,6 +63,9 @@ class PipelineRun:
     _operate: Operate
     _replies: HostReplies
     _live: LiveCatalog
+    _arguments: Raw | None = None
+    _has_sent: bool = True
+    """The step that ran last has been sent to its server."""
 
     async def answer(self, bridge: EraBridge) -> Reply:
         """The answer for the host, which is asked meanwhile by `bridge`.
@@ -83,7 +87,7 @@ class PipelineRun:
 
     async def _carry_out(self, call: HostEnd, held: Account) -> Reply:
         """Carry out all steps, on behalf of `call`. Results that later steps need are `held`."""
-        given = self._request.params.get("arguments", NO_ARGUMENTS)
+        given = NO_ARGUMENTS if self._arguments is None else self._arguments
         if lines := self._misfits(given):
             text = f"The arguments do not fit the input schema of {self._shown.name}. Nothing was executed."
             return self._error(InvalidArguments("\n".join([text, *lines])))
@@ -96,7 +100,7 @@ class PipelineRun:
                 except MissingValue as error:
                     return self._fail(at, self._error(HubError(str(error), executed=Executed.NO)))
                 reply = await self._carry_out_step(at, arguments, call)
-                if not isinstance(reply, Result) or isinstance(reply, Interim) or tells_error(reply.value):
+                if not isinstance(reply, Result) or isinstance(reply, Interim) or reply.tells_error():
                     return self._fail(at, reply)
                 if step.id in _roots(steps[at + 1 :]):
                     if not held.take(memoryview(reply.value).nbytes, trio.current_time()):
@@ -119,10 +123,11 @@ class PipelineRun:
     async def _carry_out_step(self, at: int, arguments: Raw, call: HostEnd) -> Reply:
         """Carry out one step, as if the host had called its tool."""
         step, request = self._shown.pipeline.steps[at], self._request
-        exchange = StepExchange(self._exchange, call, self._view(), step.id, at, len(self._shown.pipeline.steps))
+        exchange = StepExchange(self._exchange, call, self._view, step.id, at, len(self._shown.pipeline.steps))
         params = {"name": raw(step.tool), "arguments": arguments}
         params |= {name: request.params[name] for name in ("_meta",) if name in request.params}  # its trace
         exchange.report_start(step.tool)
+        self._has_sent = False
         try:
             return await self._operate(Request(request.id, TOOLS_CALL, params), exchange)
         except HubError as error:
@@ -130,6 +135,7 @@ class PipelineRun:
         except RemoteProtocolError as error:
             return error.failure
         finally:
+            self._has_sent = exchange.sent_at > 0
             exchange.end()
 
     def _view(self) -> View:
@@ -148,11 +154,12 @@ class PipelineRun:
             return reply  # the host can mend that, and nothing is done twice
         steps = self._shown.pipeline.steps
         reason, facts, content = _read_failure(reply)
-        where = f"step {at + 1} of {len(steps)} ({steps[at].id}: {steps[at].tool})"
+        where = name_step(self._shown.pipeline, at)
         done = {0: "", 1: " Step 1 was carried out."}.get(at, f" Steps 1 to {at} were carried out.")
         text = f"{where} failed: {reason or 'it says not why'}"
         text = f"{text}{'' if text.endswith(('.', '!', '?')) else '.'}{done}"
-        facts = {"hub": "pipeline", "executed": "unknown", "retryable": False, **facts, "step": steps[at].id}
+        executed = Executed.UNKNOWN if self._has_sent else Executed.NO
+        facts = {"hub": "pipeline", "executed": executed.value, "retryable": False, **facts, "step": steps[at].id}
         if at:
             facts |= {"executed": Executed.YES.value, "retryable": False}
         members = {
@@ -170,7 +177,8 @@ def _roots(steps: Any) -> frozenset[str]:
 
 
 def _read_failure(reply: Reply) -> tuple[str, dict[str, Any], list[Raw]]:
-    """The reason, in one line; the facts about it that are known; and what a server said besides."""
+    """The reason, in one line; the facts about it that are known; and what a server said besides. A reason that is all
+    of a server's text stands in place of that; of a longer one only the text is told."""
     if isinstance(reply, Failure):
         facts = data_of(reply)
         return one_line(reply.message, MAX_REASON), dict(facts) if "hub" in facts else {}, []
@@ -179,8 +187,13 @@ def _read_failure(reply: Reply) -> tuple[str, dict[str, Any], list[Raw]]:
     members = peek_limited(reply.value)
     content = peek_array(members.get("content"), counted=True)
     texts = (peek_str(peek_object(block).get("text")) for block in content)
-    reason = one_line(next(filter(None, texts), ""), MAX_REASON)
+    at, text = next(((at, text) for at, text in enumerate(texts) if text), (0, ""))
+    reason = one_line(text, MAX_REASON)
     facts = dict(peek_object(peek_object(members.get("_meta")).get(HUB_FAILURE)))
     if facts:  # the hub's own
         return reason, facts, []
+    if reason == text.strip():
+        del content[at : at + 1]
+    else:
+        reason = ITS_WORDS
     return reason, {"executed": Executed.YES.value}, content

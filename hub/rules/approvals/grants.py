@@ -7,23 +7,23 @@ count until the hub ends then, unless there is room before. Several hubs of one 
 has changed into what it finds, and looks whether another has written before it goes by a lasting grant.
 """
 
-import fcntl
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple, NoReturn
 
 import trio
-from msgspec import Struct, structs
+from msgspec import structs
 
 from config.atomic_writes import remove_private, replace_private
 from config.private_directories import make_dirs
 from config.secrets.private_state_files import StateFile, StateUnreadable
 from hub.link.bounded_dict import BoundedDict
 from hub.link.call_interface import Tenant
+from hub.linux.file_locks import hold_lock
 from hub.rules.approvals.requests import Subject, Wish
 
 HOUR_S: Final = 3600.0
@@ -36,15 +36,9 @@ _PLACE: Final = re.compile(r".*?:\d+ +")
 """The file and line of a rule."""
 
 
-class LastingApproval(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+class LastingApproval(Subject, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """A yes for all calls of one thing by one program."""
 
-    principal: str
-    host: str
-    upstream: str
-    kind: str
-    original: str
-    definition: str
     runs: str
     """Digest of the program or address behind the upstream."""
     rule: str
@@ -55,11 +49,6 @@ class LastingApproval(Struct, frozen=True, kw_only=True, omit_defaults=True, for
     """By the time of day; None: with the conversation."""
     says: tuple[str, ...] = ()
     """Digests of what the rules said that asked, as in `Wish`. A rule that has only moved is the same."""
-
-    @property
-    def thing(self) -> Subject:
-        """The thing that it is for, however that is defined."""
-        return Subject(self.principal, self.host, self.upstream, self.kind, self.original, "")
 
     def lasts_beyond(self, now: float) -> bool:
         """True if it has not expired by then."""
@@ -243,7 +232,8 @@ def _write(path: Path, changes: Changes, known: Mapping[str, LastingApproval], n
     replaced by what is known."""
     has_ended = None in changes.values()
     try:
-        with _keep_others_out(path.parent):
+        make_dirs(str(path.parent))
+        with hold_lock(os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)):
             with suppress(StateUnreadable):
                 known = GRANTS.read(path)
             entries = [each for each in _change(known, changes).items() if each[1].lasts_beyond(now)]
@@ -263,19 +253,6 @@ def _write(path: Path, changes: Changes, known: Mapping[str, LastingApproval], n
 
 def _change(entries: Mapping[str, LastingApproval], changes: Changes) -> dict[str, LastingApproval]:
     return {id: grant for id, grant in {**entries, **changes}.items() if grant is not None}
-
-
-@contextmanager
-def _keep_others_out(directory: Path) -> Iterator[None]:
-    """Keep other hubs from writing the file of this directory meanwhile. Raises OSError."""
-    make_dirs(str(directory))
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        with suppress(OSError):  # the file system has no locks
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def _mark_of(path: Path) -> Mark:

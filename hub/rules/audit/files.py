@@ -19,7 +19,6 @@ end. The next record is an `open` that says `lost`. What the hub itself removes,
 first number that is left.
 """
 
-import fcntl
 import logging
 import os
 import re
@@ -38,6 +37,7 @@ from config.atomic_writes import replace_private
 from config.private_directories import make_dirs, refuse_foreign_dir
 from config.safe_reading import MAX_OWN_BYTES, read_state
 from config.settings import AuditConfig
+from hub.linux.file_locks import try_lock
 from hub.rules.audit.lines import Draft, Stamps, draft, write_lines
 from hub.rules.audit.reading import find_open_calls, read_end
 from hub.wire.mcp import HUBD_VERSION
@@ -236,15 +236,15 @@ class AuditFiles:
             name = "audit" if number == 1 else f"audit-{number}"
             flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
             lock = os.open(self._directory / f"{name}.lock", flags, 0o600)
+            is_ours = False
             try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as error:
-                os.close(lock)
-                if not isinstance(error, BlockingIOError):
-                    raise
-                continue
-            self._lock, self._path = lock, self._directory / f"{name}.jsonl"
-            return
+                is_ours = try_lock(lock)
+            finally:
+                if not is_ours:
+                    os.close(lock)
+            if is_ours:
+                self._lock, self._path = lock, self._directory / f"{name}.jsonl"
+                return
         raise OSError(11, f"{MAX_SEATS} hubs write in it already", str(self._directory))
 
     def _open_file(self) -> None:

@@ -1,6 +1,6 @@
-"""Audit: takes records in the loop, and has a thread describe, chain and write them, every 100 ms or 256 KiB.
+"""Audit: takes records in the loop, and has a thread describe, chain and write them, every 100 ms or 128 KiB.
 
-    a stage, or `note` -> `records` -> (100 ms, 256 KiB, or somebody waits) -> the thread -> the file
+    a stage, or `note` -> `records` -> (100 ms, 128 KiB, or somebody waits) -> the thread -> the file
 
 A record counts as accepted once it is among `records`. If the file cannot be written, what is described is kept for the
 next try, up to 4 MiB; what comes beyond that is dropped and counted, and a `gap` says so once there is room. A call
@@ -39,7 +39,7 @@ from hub.wire import mcp
 
 log = logging.getLogger("hubd.audit")
 FLUSH_S: Final = 0.1
-FLUSH_BYTES: Final = 256 << 10
+FLUSH_BYTES: Final = 128 << 10
 """While the thread describes them it holds the interpreter's lock: one longer pause is felt by fewer calls than many
 short ones."""
 MAX_BEHIND: Final = 4 << 20

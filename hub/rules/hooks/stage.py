@@ -8,6 +8,7 @@ again; its result is, as every result that is no question.
 import logging
 import secrets
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Literal
 
 from msgspec import UNSET, Raw, structs
@@ -15,6 +16,7 @@ from msgspec import UNSET, Raw, structs
 from config.policy.selectors import TOOL, CallerTerm, Selector, Thing, read_selector
 from config.profile_settings import DEFAULT_PROFILE
 from config.security_settings import HookConfig
+from config.server_names import NO_ACCOUNTS
 from hub.bridge.parking.parking import PARK
 from hub.bridge.sealed_request_state import BadState, RequestStates, state_of
 from hub.bridge.tasks.task_bridge import ABSORBED
@@ -28,7 +30,8 @@ from hub.link.log_context import spell_ref
 from hub.rules.fingerprints import hash_listed
 from hub.rules.hooks.messages import AFTER, BEFORE, HookFailed, Opinion, message
 from hub.rules.hooks.run import Hook
-from hub.rules.policy.judge import Judge, Note, holds
+from hub.rules.policy.audiences import holds
+from hub.rules.policy.judge import Judge, Note
 from hub.rules.policy.verdict import Effect
 from hub.rules.settle_arguments import settle
 from hub.wire.jsonrpc import Failure, Reply, Result, open_object, raw
@@ -39,26 +42,19 @@ FindPart = Callable[[str], UpstreamEntries | None]
 """Finds what a server is listed with."""
 
 
+@dataclass(eq=False, repr=False)
 class HookCalls(Stage):
-    """The stage of one hub. `environ`: the variables of the hub, of which hooks get some."""
+    """The stage of one hub."""
 
-    def __init__(
-        self,
-        judge: Judge,
-        states: RequestStates,
-        find_part: FindPart,
-        note: Note,
-        environ: Mapping[str, str],
-        check: Callable[[Intent], Operation],
-    ) -> None:
-        """`check` gives the operation of an intent whose arguments were rewritten, and raises InvalidArguments."""
-        self._judge = judge
-        self._states = states
-        self._find_part = find_part
-        self._note = note
-        self._environ = environ
-        self._check = check
-        self._hooks: tuple[tuple[Hook, tuple[Selector, ...]], ...] = ()
+    _judge: Judge
+    _states: RequestStates
+    _find_part: FindPart
+    _note: Note
+    _environ: Mapping[str, str]
+    """The variables of the hub, of which hooks get some."""
+    _check: Callable[[Intent], Operation]
+    """Gives the operation of an intent whose arguments were rewritten; raises InvalidArguments."""
+    _hooks: tuple[tuple[Hook, tuple[Selector, ...]], ...] = ()
 
     def adjust(self, hooks: tuple[HookConfig, ...]) -> None:
         """Ask these hooks from now on. Calls that are asked about go on with what they have."""
@@ -73,7 +69,7 @@ class HookCalls(Stage):
     def _find(self, intent: Intent) -> list[Hook]:
         """The hooks that are asked about a call."""
         things, caller = self._things(intent), intent.host.caller
-        profile = intent.host.view.profile or DEFAULT_PROFILE
+        profile = intent.host.profile or DEFAULT_PROFILE
 
         def is_so(term: CallerTerm) -> bool:
             return holds(term, caller.identity, caller.rights, profile)
@@ -170,6 +166,7 @@ class HookCalls(Stage):
             "host": identity.host,
             "principal": identity.principal,
             "upstream": route.upstream,
+            "account": "" if upstream.config.account in NO_ACCOUNTS else upstream.config.account,
             "original": route.original,
             "definition": hash_listed(upstream.snapshot, Kind.TOOL, route.original),
             "exposed": intent.target.exposed,

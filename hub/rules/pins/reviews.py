@@ -2,12 +2,14 @@
 Pure.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from math import inf
 from typing import Final
 
 from msgspec import Struct, structs
 
-from config.security_settings import HiddenText, Pinning
+from config.security_settings import HiddenText, Pinning, PolicyConfig
+from config.settings import UpstreamConfig
 from hub.catalog.time_slices import STEP, Steps
 from hub.rules import fingerprints
 from hub.rules.fingerprints import INSTRUCTIONS, KINDS
@@ -26,6 +28,18 @@ class PinTerms(Struct, frozen=True):
     ignore: tuple[str, ...]
     read: frozenset[str]
     """The lists that were read in this run of the hub, by their keys; of the instructions, whether it was connected."""
+
+
+def settings_of(config: UpstreamConfig, policy: PolicyConfig) -> tuple[Pinning, HiddenText]:
+    """The settings that count for a server: its own, or else those of all."""
+    return config.pinning or policy.pinning, config.hidden_text or policy.hidden_text
+
+
+def terms_of(upstream: ManagedUpstream, policy: PolicyConfig) -> PinTerms:
+    """The terms of a review of a server now."""
+    read = {kind.value for kind in KINDS if upstream.offered.begun_at[kind] > -inf}
+    config = upstream.config
+    return PinTerms(*settings_of(config, policy), config.pin_ignore, frozenset(read | {INSTRUCTIONS} if read else read))
 
 
 LISTS: Final = (INSTRUCTIONS, *(kind.value for kind in KINDS))
@@ -55,6 +69,18 @@ class Review(Struct, frozen=True, eq=False):
     def state(self) -> str:
         """The hash of all that is listed."""
         return fingerprints.state_of(self.hashes)
+
+    def remarks(self) -> Iterator[str]:
+        """Sentences about it, for status."""
+        name = self.received.upstream
+        if self.problem:
+            yield f"pins: {self.problem}; see `hubd pins {name}`"
+        if waiting := len(self.changes.waiting):
+            held = f", {len(self.held)} held back" if self.held else ""
+            what = "definition differs" if waiting == 1 else "definitions differ"
+            yield f"{waiting} {what} from what was approved{held}: `hubd pins {name}`"
+        if self.hidden:
+            yield f"hidden characters in {len(self.hidden)} of its definitions are not shown to hosts"
 
 
 def show_all(upstream: ManagedUpstream) -> Steps[Review]:

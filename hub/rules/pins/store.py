@@ -200,39 +200,3 @@ def _digest(path: Path) -> bytes:
 
 
 _decode: Final = msgspec.json.Decoder(PinRecord).decode
-
-
-# --- pins that a team has approved ------------------------------------------------------------------------------------
-
-
-class TeamPins(Struct, frozen=True):
-    """The content of a file of approved hashes, made by `hubd pins export`: `pins_file`."""
-
-    hubd_pins: int = 0
-    """The number of its format."""
-    servers: dict[str, dict[str, Fingerprint]] = {}
-    """By server, and by the keys of its definitions."""
-
-
-class CannotReadPins(Exception):
-    """A file of approved hashes cannot be used; the text says which and why."""
-
-
-def read_team_pins(path: Path) -> TeamPins:
-    """Read such a file. Blocks. Raises: CannotReadPins."""
-    try:
-        with path.open("rb") as file:
-            found = msgspec.json.decode(file.read(MAX_FILE_BYTES), type=TeamPins)
-    except OSError as error:
-        raise CannotReadPins(f"{path} cannot be read: {error.strerror}") from None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise CannotReadPins(f"{path} is no file of `hubd pins export`") from None
-    if found.hubd_pins != FORMAT:
-        raise CannotReadPins(f"{path} was written by another version of hubd, or is no file of `hubd pins export`")
-    return found
-
-
-def encode_team_pins(servers: Mapping[str, Mapping[str, Fingerprint]]) -> bytes:
-    """The content of such a file, one definition a line, in an order that a review can follow."""
-    plain = {name: dict(sorted(items.items())) for name, items in sorted(servers.items())}
-    return msgspec.json.format(msgspec.json.encode(TeamPins(FORMAT, plain)), indent=1) + b"\n"

@@ -1,51 +1,28 @@
-"""Verdicts: what the rules say about one thing for one caller, looked up in tables; and the judge that keeps these.
+"""The judge: what the rules say about one thing for one caller, looked up in tables.
 
-    rules of the configuration        `RuleBook`: a bit for each rule
-    entries of the catalogue          `RuleTable`: the bits of the rules that are about each, made with the catalogue
-    facts about the caller            an audience: callers whom no rule tells apart; it is part of their view
-
-What is in no table, such as a resource that no list names, is judged when it is asked for.
+rules of the configuration        `RuleBook`: a bit for each rule
+entries of the catalogue          `RuleTable`: the bits of the rules that are about each
+facts about the caller            `Audience`: callers whom no rule tells apart; its name is part of their view
+arguments of the call             `ConditionalRules`, where a rule that counts has a condition
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection
 from contextlib import suppress
-from hashlib import sha256
-from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from msgspec import Raw, Struct, structs
+from msgspec import Raw, structs
 
-from config.policy.cel_conditions import ConditionFailed
-from config.policy.selectors import (
-    GROUP,
-    HOST,
-    MARKS,
-    PRINCIPAL,
-    PROFILE,
-    PROMPT,
-    RESOURCE,
-    SCOPE,
-    TOOL,
-    CallerTerm,
-    Thing,
-)
-from config.profile_settings import DEFAULT_PROFILE
-from config.server_names import server_of
+from config.server_names import RESERVED, server_of
 from hub.catalog.catalog import Catalog
-from hub.catalog.endpoint_views import View, home_of
-from hub.catalog.sign_in_tool import SIGN_IN, SignInTool
-from hub.catalog.time_slices import STEP, Steps
-from hub.catalog.tool_annotations import WORST
-from hub.catalog.upstream_entries import Route, UpstreamEntries, VisibleEntry
+from hub.catalog.endpoint_views import View
+from hub.catalog.time_slices import Steps
+from hub.catalog.upstream_entries import Route
 from hub.link.bounded_dict import BoundedDict
 from hub.link.call_interface import NO_RIGHTS, Caller, Identity, Rights, Tenant
-from hub.rules.policy.arguments_for_conditions import (
-    ArgumentTypes,
-    decode_arguments,
-    encode_arguments,
-    refuse_other_types,
-    types_of,
-)
+from hub.rules.policy.arguments_for_conditions import decode_arguments, encode_arguments
+from hub.rules.policy.audiences import Audience, Audiences
+from hub.rules.policy.conditional_rules import CannotJudge, ConditionalRules
+from hub.rules.policy.rule_tables import Masks, RuleTable, compile_table
 from hub.rules.policy.verdict import UNRULED, Effect, Verdict
 from hub.wire.mcp import Kind
 
@@ -53,30 +30,18 @@ if TYPE_CHECKING:  # neither is loaded without a rule
     from hub.rules.policy.lethal_trifecta import ThreeLegs
     from hub.rules.policy.rule_book import RuleBook
 
+if TYPE_CHECKING:  # few hubs have one
+    from hub.catalog.pipelines.pipeline_tools import AnyPipeline
+
 if TYPE_CHECKING:
     from hub.bridge.tasks.polled_tasks import Viewer
     from hub.calls.chain import Intent, Target
 
-WORDS: Final = {Kind.TOOL: TOOL, Kind.PROMPT: PROMPT, Kind.RESOURCE: RESOURCE, Kind.TEMPLATE: RESOURCE}
-"""The kinds of selectors that are about entries of each list."""
-MAX_REMEMBERED: Final = 4096
-"""Callers whose audience is remembered."""
 MAX_JUDGED: Final = 50_000
 """Verdicts that are remembered."""
 TWO_SPELLINGS: Final = Verdict(Effect.DENY, "a URI that rules cannot compare")
 LEGS: Final = "trifecta"
 """The rule of a verdict about the third leg."""
-_SIGN_IN_MARKS: Final = frozenset({"read-only"})
-Masks = tuple[int, ...]
-"""The rules that are about a thing; of a URI those about each of its forms; none: it has no form."""
-
-
-class CannotJudge(Exception):
-    """A condition of `rule` cannot be judged. The text, a clause, holds no arguments."""
-
-    def __init__(self, rule: str, text: str) -> None:
-        super().__init__(text)
-        self.rule = rule
 
 
 class Judgement(NamedTuple):
@@ -97,33 +62,6 @@ class Judgement(NamedTuple):
         return self.verdict.effect is Effect.DENY and not self.scopes
 
 
-class Audience(Struct, frozen=True):
-    """Callers whom no rule tells apart."""
-
-    holding: frozenset[CallerTerm]
-    """The facts that hold of them."""
-    issuer: str
-    """The issuer of their tokens, if it could give them more scopes; "": nobody could."""
-    mask: int
-    more_scopes: int
-    """The allows that would count with more scopes, too."""
-
-
-class RuleTable(Struct):
-    """The rules that are about the entries of some catalogues. Made in steps; then it never changes."""
-
-    book: "RuleBook | None"
-    parts: dict[str, UpstreamEntries] = {}
-    """By the name that a server runs under, the entries under the names that rules go by."""
-    masks: dict[str, dict[tuple[Kind, str], Masks]] = {}
-    """By server, and by list and own name or URI."""
-
-    def find(self, upstream: str, kind: Kind, original: str) -> tuple[UpstreamEntries | None, VisibleEntry | None]:
-        """The entries of a server, and that of this own name or URI; None: it is not listed."""
-        part = self.parts.get(upstream)
-        return part, None if part is None else part.find(kind, original)
-
-
 Note = Callable[..., None]
 """Writes something into the audit log: its kind, and members about it. Never blocks or raises."""
 
@@ -141,25 +79,19 @@ class Judge:
         self.note = note
         self.legs: ThreeLegs | None = None
         """The calls of conversations; None: no rule goes by them."""
+        self._all_legs: ThreeLegs | None = None
+        """The same, also while no rule goes by them."""
         self.tells_readers_apart = False
         """Others may be denied what one may read."""
-        self._legs_before: ThreeLegs | None = None
-        """The same of before such a rule was switched off."""
         self.book: RuleBook | None = None
         """None: there are no rules, and nothing is looked up."""
-        self._table = self._prepared = RuleTable(None)
-        self._audiences: dict[str, Audience] = {}
-        self._former: dict[str, Audience] = {}
-        """Those of the rules before these, by what is known of them: views of requests that came before."""
-        self._known: BoundedDict[tuple[Identity, Rights, str], str] = BoundedDict(MAX_REMEMBERED)
+        self.audiences = Audiences()
         self._judged: BoundedDict[tuple[str, str, Kind, str], Judgement] = BoundedDict(MAX_JUDGED)
-        self._last: tuple[Raw | None, Judgement | None, Identity | None, Verdict] = None, None, None, UNRULED
-        """The arguments that were judged last, what was known of their tool, and for whom: several stages ask of one
-        call in turn. A `Judgement` is made anew whenever rules or lists have changed."""
         """By audience, server, list and own name."""
-        self._facts: BoundedDict[tuple[str, str], tuple[dict[str, object], ArgumentTypes]] = BoundedDict(MAX_REMEMBERED)
-        """Of each tool what conditions know without its arguments, and the types of these."""
-        """By server and its own name of a tool, what conditions know of that."""
+        self.use(RuleTable(None))
+        self._last: tuple[Raw | None, Judgement | None, object, Verdict] = None, None, None, UNRULED
+        """The arguments that were judged last, what was known of their tool, for whom, and the account that serves:
+        several stages ask of one call in turn. A `Judgement` is made anew whenever rules or lists have changed."""
         self.failures = 0
         """Calls that were denied because a condition could not be judged."""
         self.last_failure = ""
@@ -175,55 +107,33 @@ class Judge:
         self.book = book
         self.tells_readers_apart = book is not None and book.tells_readers_apart
         self._judged.clear()
-        if book is None or book.trifecta is None:
-            self.legs, self._legs_before = None, self.legs or self._legs_before
-        elif self.legs is None:
+        self.legs = None
+        if book is not None and book.trifecta is not None:
             from hub.rules.policy.lethal_trifecta import ThreeLegs  # not above: few hubs go by that
 
-            self.legs = self._legs_before or ThreeLegs(self._clock)
-        known = self._audiences.items()
-        found = {} if book is None else {name: _audience(book, each.holding, each.issuer) for name, each in known}
-        if book is None or before is None or (book.terms, book.step_up) != (before.terms, before.step_up):
-            self._audiences, self._former = {}, found
-            self._known.clear()
-        else:
-            self._audiences = found
+            self.legs = self._all_legs = self._all_legs or ThreeLegs(self._clock)
+        self.audiences.adjust(before, book)
 
     # --- tables -------------------------------------------------------------------------------------------------------
 
-    def prepare(self, book: "RuleBook | None", catalogs: Iterable[Catalog]) -> Steps[None]:
+    def prepare(self, book: "RuleBook | None", catalogs: Collection[Catalog]) -> Steps[None]:
         """Find what these rules are about, which are about to be applied."""
         self._prepared = yield from self.compile(book, catalogs)
 
-    def compile(self, book: "RuleBook | None", catalogs: Iterable[Catalog]) -> Steps[RuleTable]:
-        """The table of all entries of these catalogues, of a server's the first; what is still right is taken over."""
-        table = RuleTable(book, {}, {})
-        if book is None:
-            return table
-        for part in chain.from_iterable(catalog.parts for catalog in catalogs):
-            if part.name in table.parts:
-                continue
-            table.parts[part.name] = part
-            right = (each for each in (self._table, self._prepared) if each.book is book)
-            if (known := next((each for each in right if each.parts.get(part.name) is part), None)) is not None:
-                table.masks[part.name] = known.masks[part.name]
-            else:
-                table.masks[part.name] = yield from _masks_of(part, book)
-        return table
+    def compile(self, book: "RuleBook | None", catalogs: Collection[Catalog]) -> Steps[RuleTable]:
+        """The table of all entries of these catalogues; what is still right is taken over."""
+        return compile_table(book, catalogs, (self.table, self._prepared))
 
     def use(self, table: RuleTable) -> None:
         """Look verdicts up in `table` from now on."""
-        self._table, self._prepared = table, RuleTable(None)
+        self.table, self._prepared, self.conditions = table, RuleTable(None), ConditionalRules(table)
         self._judged.clear()
-        self._facts.clear()
 
-    def masks_of(self, upstream: str, kind: Kind, original: str) -> Masks:
-        """The rules that are about a thing, be it listed or not."""
-        table, book = self._table, self.book
-        assert book is not None, "there is something to judge"
-        if table.book is book and (found := table.masks.get(upstream, {}).get((kind, original))) is not None:
-            return found
-        return _masks(book, upstream, kind, original, *table.find(upstream, kind, original))
+    @property
+    def _ruled(self) -> "RuleBook":
+        """The rules, where there is something to judge."""
+        assert self.book is not None
+        return self.book
 
     # --- callers ------------------------------------------------------------------------------------------------------
 
@@ -233,29 +143,8 @@ class Judge:
         return view if view.audience == audience else structs.replace(view, audience=audience)
 
     def audience_of(self, view: View, identity: Identity, rights: Rights = NO_RIGHTS) -> str:
-        """The name of the audience that a caller belongs to where `view` is shown; the same in each run of the hub."""
-        book = self.book
-        assert book is not None, "only rules tell callers apart"
-        key = identity, rights, view.profile
-        if (known := self._known.get(key)) is not None:
-            return known
-        profile = view.profile or DEFAULT_PROFILE
-        holding = frozenset(term for term in book.terms if holds(term, identity, rights, profile))
-        issuer = rights.issuer if book.step_up else ""
-        facts = [issuer, *(f"{'+' if term in holding else '-'}{term}" for term in sorted(book.terms))]
-        name = sha256(repr(facts).encode()).hexdigest()[:12]
-        if name not in self._audiences:
-            self._audiences[name] = _audience(book, holding, issuer)
-        self._known.put(key, name)
-        return name
-
-    def is_current(self, audience: str) -> bool:
-        """True if these rules have this audience."""
-        return audience in self._audiences
-
-    def knows(self, audience: str) -> bool:
-        """True if these rules have this audience, or those before them had."""
-        return audience in self._audiences or audience in self._former
+        """The name of the audience that a caller belongs to where `view` is shown."""
+        return self.audiences.name_of(self._ruled, identity, rights, view.profile)
 
     # --- verdicts -----------------------------------------------------------------------------------------------------
 
@@ -275,7 +164,7 @@ class Judge:
         if known is not None:
             return known
         audience = view.audience
-        if audience not in self._audiences:  # other rules have come since it was shown
+        if audience not in self.audiences:  # other rules have come since it was shown
             audience = self.audience_of(view, caller.identity, caller.rights)
         return self.judge_thing(audience, route.upstream, kind, route.original)
 
@@ -283,25 +172,29 @@ class Judge:
         """The same of a thing by its own name or URI, for an audience that is known."""
         key = audience, upstream, kind, original
         if (known := self._judged.get(key)) is None:
-            is_current = audience in self._audiences
-            its = self._audiences[audience] if is_current else self._former[audience]
-            known = self._decide(self.masks_of(upstream, kind, original), its)
-            if is_current:
+            its = self.audiences.find(audience)
+            assert its is not None, "it is known"
+            known = self._decide(self.table.masks_of(self._ruled, upstream, kind, original), its)
+            if audience in self.audiences:
                 self._judged.put(key, known)
         return known
+
+    def judge_pipeline(self, audience: str, pipeline: "AnyPipeline") -> list[Judgement]:
+        """The judgement of a pipeline as a whole, then that of each of its steps."""
+        routes = Route(RESERVED, pipeline.name), *pipeline.routes
+        return [self.judge_thing(audience, route.upstream, Kind.TOOL, route.original) for route in routes]
 
     def may_use(self, view: View, upstream: str, tool: str) -> bool:
         """True if the audience of `view` is not denied a tool, by its server's own name of it."""
         if self.book is None:
             return True
-        is_known = self.knows(view.audience)
+        is_known = self.audiences.find(view.audience) is not None
         return is_known and not self.judge_thing(view.audience, upstream, Kind.TOOL, tool).is_hidden
 
     def _decide(self, masks: Masks, audience: Audience) -> Judgement:
-        book = self.book
-        assert book is not None, "there is something to judge"
         if not masks:
             return Judgement(TWO_SPELLINGS, 0, is_open=False)
+        book = self._ruled
         first, *others = (self._decide_one(book, mask, audience) for mask in masks)
         said = first.verdict.effect, first.mask & book.conditional
         if any((other.verdict.effect, other.mask & book.conditional) != said for other in others):
@@ -342,12 +235,12 @@ class Judge:
         known = self.look_up(caller, intent.host.view, target)
         verdict = known.verdict
         if known.is_open:
-            arguments = intent.operation.params.get("arguments")
+            arguments, who = intent.operation.params.get("arguments"), (caller.identity, target.upstream.config.account)
             last = self._last
             try:
-                if last[0] is not arguments or last[1] is not known or last[2] != caller.identity:
-                    verdict = self.judge_open(known, target.route, caller.identity, arguments)
-                    last = self._last = arguments, known, caller.identity, verdict
+                if last[0] is not arguments or last[1] is not known or last[2] != who:
+                    verdict = self.conditions.judge(self._ruled, known.mask, target.route, who[0], arguments, who[1])
+                    last = self._last = arguments, known, who, verdict
                 verdict = last[3]
             except CannotJudge as error:
                 self.failures += 1
@@ -359,45 +252,6 @@ class Judge:
     def note_denial(self, intent: "Intent", verdict: Verdict) -> None:
         """Write down that rules deny an intent."""
         self.note("refuse", **intent.facts(), rule=verdict.rule, **({"why": verdict.why} if verdict.why else {}))
-
-    def judge_open(self, known: Judgement, route: Route, identity: Identity, arguments: Raw | None) -> Verdict:
-        """The verdict about a call whose arguments count. Raises CannotJudge: there is none, which is a deny."""
-        book, rule = self.book, "arguments"
-        assert book is not None, "there is something to judge"
-        mask = known.mask & ~book.conditional
-        try:
-            facts = self._facts_of(route, identity, arguments)
-            for bit, its in book.conditions(known.mask):
-                rule = its.place
-                if its.condition is not None and its.condition.holds(facts):
-                    mask |= bit
-        except (ConditionFailed, ValueError, RecursionError) as error:
-            raise CannotJudge(rule, str(error)) from None
-        return book.decide(mask)
-
-    def _facts_of(self, route: Route, identity: Identity, arguments: Raw | None) -> Mapping[str, object]:
-        """The variables of conditions. Raises ValueError: the arguments are none that can be judged."""
-        key = route.upstream, route.original
-        if (known := self._facts.get(key)) is None:
-            part, entry = self._table.find(route.upstream, Kind.TOOL, route.original)
-            marks = self.marks_of(route)
-            facts = {
-                "tool": part.contested.get(entry.original, entry.visible) if part and entry else route.original,
-                "upstream": home_of(route.upstream)[0],
-                "original": route.original,
-                "hints": {mark: mark in marks for mark in MARKS},
-                "trusted": part is not None and part.rule.trusted,
-            }
-            known = facts, types_of(entry.fields.get("inputSchema")) if entry else {}
-            self._facts.put(key, known)
-        its = decode_arguments(arguments)
-        refuse_other_types(its, known[1])
-        return {**known[0], "args": its, "host": identity.host, "principal": identity.principal}
-
-    def marks_of(self, route: Route) -> frozenset[str]:
-        """The marks of a tool that are believed."""
-        part, entry = self._table.find(route.upstream, Kind.TOOL, route.original)
-        return WORST if part is None or entry is None else _marks_of(part, entry)
 
     def _with_legs(self, verdict: Verdict, tenant: Tenant, target: "Target") -> Verdict:
         effect = None if self.book is None else self.book.trifecta
@@ -414,85 +268,3 @@ def conversation_of(caller: Caller, view: View) -> Tenant:
     """The conversation whose calls are remembered. A host that has an entry for each server has as many of them, so
     those at endpoints of one server are one for all of its program."""
     return Tenant(caller.identity) if view.server else caller.tenant
-
-
-def _audience(book: "RuleBook", holding: frozenset[CallerTerm], issuer: str) -> Audience:
-    holds = holding.__contains__
-    return Audience(holding, issuer, book.by(holds), book.by_more_scopes(holds, issuer))
-
-
-def holds(term: CallerTerm, identity: Identity, rights: Rights, profile: str) -> bool:
-    """True if a fact holds of a caller."""
-    if term.kind == HOST:
-        return identity.host == term.name
-    if term.kind == PRINCIPAL:
-        return identity.principal == term.name
-    if term.kind == PROFILE:
-        return profile == term.name
-    issuer, mark, name = term.name.partition("/")
-    names = [term.name, name] if mark and issuer == rights.issuer else [term.name]
-    if term.kind == GROUP:
-        return any(each in rights.groups for each in names)
-    assert term.kind == SCOPE, "there are no others"
-    return any(each == scope or each.startswith(f"{scope}:") for each in names for scope in rights.scopes)
-
-
-def _masks_of(part: UpstreamEntries, book: "RuleBook") -> Steps[dict[tuple[Kind, str], Masks]]:
-    """The rules that are about each entry of a server."""
-    found: dict[tuple[Kind, str], Masks] = {}
-    for kind in Kind:
-        entries = part.askable(kind)
-        for at in range(0, len(entries), STEP):
-            some = entries[at : at + STEP]
-            if kind in (Kind.RESOURCE, Kind.TEMPLATE):
-                masks = [_masks(book, part.name, kind, each.original, part, each) for each in some]
-            else:
-                masks = [(mask,) for mask in _about_all(book, kind, some, part)]
-            found.update(((kind, each.original), its) for each, its in zip(some, masks, strict=True))
-            yield len(some)
-    return found
-
-
-def _about_all(book: "RuleBook", kind: Kind, entries: Sequence[VisibleEntry], part: UpstreamEntries) -> list[int]:
-    """The rules that are about tools or prompts of a server."""
-    exposed = [_thing(kind, each, part) for each in entries]
-    own = [structs.replace(thing, name=each.original) for thing, each in zip(exposed, entries, strict=True)]
-    masks = book.about_all(exposed, own, part.name)
-    if kind is not Kind.TOOL or not part.contested:
-        return masks
-    wanted = [
-        structs.replace(thing, name=part.contested.get(its.name, thing.name))
-        for thing, its in zip(exposed, own, strict=True)
-    ]
-    return list(map(book.join, masks, book.about_all(wanted, own, part.name)))
-
-
-def _thing(kind: Kind, entry: VisibleEntry, part: UpstreamEntries) -> Thing:
-    marks = _marks_of(part, entry) if kind is Kind.TOOL else frozenset[str]()
-    return Thing(WORDS[kind], entry.visible, home_of(part.name)[0], marks)
-
-
-def _masks(
-    book: "RuleBook", running: str, kind: Kind, original: str, part: UpstreamEntries | None, entry: VisibleEntry | None
-) -> Masks:
-    """The rules that are about one thing, listed or not."""
-    upstream, _ = home_of(running)
-    if kind in (Kind.RESOURCE, Kind.TEMPLATE):
-        if not book.judges_resources:
-            return (0,)
-        from hub.rules.policy.uri_forms import forms_of  # not above: only rules need it
-
-        is_start = kind is Kind.TEMPLATE
-        forms = forms_of(original.partition("{")[0] if is_start else original, is_start=is_start)
-        return tuple(book.about(Thing(RESOURCE, form, upstream), form, running) for form in forms)
-    if entry is not None and part is not None:
-        return tuple(_about_all(book, kind, [entry], part))
-    names = {f"{upstream}__{original}"} if part is None or kind is not Kind.TOOL else part.names_of(original)
-    thing = Thing(WORDS[kind], min(names), upstream, WORST if kind is Kind.TOOL else frozenset())
-    return (book.about(thing, original, running),)
-
-
-def _marks_of(part: UpstreamEntries, entry: VisibleEntry) -> frozenset[str]:
-    if part.rule.sign_in is SignInTool.LISTED and entry.original == SIGN_IN:  # the hub's own
-        return _SIGN_IN_MARKS
-    return part.marks_of(entry)

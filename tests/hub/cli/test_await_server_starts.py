@@ -61,7 +61,7 @@ class Home:
 @pytest.fixture
 def home(tmp_path):
     home = Home(tmp_path)
-    with running([HUBD, "serve", "--listen", "127.0.0.1:0"], tmp_path / "log", env=home.env) as process:
+    with running([HUBD, "serve", "--listen", "127.0.0.1:0"], tmp_path / "log", env=home.env, forked=True) as process:
         process.wait_for("hubd listens on")
         yield home
 

@@ -8,6 +8,7 @@ import pytest
 
 from tests.support import host_commands
 from tests.support.commands import run_hubd
+from tests.support.everything import draw
 from tests.support.host_commands import hubd, told
 from tests.support.host_homes import HOMES
 from tests.support.setup_home import AS_USER
@@ -78,7 +79,7 @@ def state_of(path):
     return stat.S_IFMT(found.st_mode), found.st_ino, data
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", draw(4, KINDS), ids=lambda kind: kind.__name__)
 def test_a_file_that_is_no_use_stops_no_other(home, kind):
     path = home[0] / HOMES["kiro"].path
     kind(path)

@@ -79,11 +79,43 @@ def test_what_is_well_and_what_is_not(make):
         assert line.startswith("bad: ")
         assert it.check("off", code=1) == "off: disabled\n"
         assert it.check("good__nothing", code=1) == "good__nothing: there is no such tool\n"
-        assert it.check("goood", code=1) == 'goood: there is no such server or tool; did you mean "good"?\n'
+        assert it.check("goood", code=1) == 'goood: there is no such server, tool or pipeline; did you mean "good"?\n'
         [line] = it.check("bad__x", code=1).splitlines()
         assert line.startswith("bad__x: ")
         [bad] = it.told("bad", code=1)
         assert "it hurts" in bad["problems"][0]
+
+
+def test_a_mistake_in_the_configuration_is_a_problem(make):
+    with make() as it:
+        good = it.hub.config.read_text()
+        for wrong, told in (
+            (
+                '[upstreams.good]\ncomand = "x"\n',
+                'upstreams.good.comand: ignored: unknown setting; did you mean "command"?',
+            ),
+            ("page_size = -1\n", "line 1: page_size: "),
+            ("[upstreams\n", "line 1: "),
+        ):
+            it.hub.config.write_text(wrong + good.replace("[upstreams.good]\n", "", wrong.count("good")))
+            [line] = it.check("good", code=1).splitlines()
+            assert line.startswith(f"{it.hub.config}, line ")
+            assert told in line
+            found = json.loads(it.check("--json", "good", code=1))
+            assert (found["ok"], found["mistakes"]) == (False, [line])
+        it.hub.config.write_text(good)
+        it.check("good", code=0)
+
+
+def test_without_a_hub_mistakes_are_told_and_else_that_none_runs(tmp_path):
+    env = own_directories(tmp_path)
+    config = Path(env["XDG_CONFIG_HOME"]) / "hubd" / "hubd.toml"
+    config.parent.mkdir(parents=True, exist_ok=True)
+    config.write_text("park_ttl_s = -1\n")
+    done = run_hubd(["check"], env)
+    assert (done.returncode, done.stdout.startswith(f"{config}, line 1: park_ttl_s: ")) == (1, True)
+    config.write_text('[upstreams.a]\ncommand = "true"\n')
+    assert run_hubd(["check"], env).returncode == 69
 
 
 def test_nothing_is_called(make):

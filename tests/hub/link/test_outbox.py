@@ -1,7 +1,9 @@
 """Bytes to one peer: in order, bounded, never half a message."""
 
 import os
+import socket
 import tracemalloc
+from contextlib import suppress
 from itertools import pairwise
 
 import pytest
@@ -12,7 +14,7 @@ from hypothesis import strategies as st
 
 from hub.link.channel import SHORT_BYTES, ChannelClosed, OutboxFull, gather
 from hub.link.line_channel import LineChannel, LineReader
-from hub.link.outbox import Outbox, rest_of
+from hub.link.outbox import BATCH_BYTES, STEP_BYTES, Outbox, rest_of
 
 LIMIT = 100
 
@@ -50,6 +52,36 @@ async def test_what_does_not_fit_the_pipe_follows_in_order():
         assert outbox.queued_bytes == 0
     await ours.aclose()
     await theirs.aclose()
+
+
+@pytest.mark.parametrize("size", [2_700, BATCH_BYTES, 3 << 20])
+async def test_in_one_step_no_more_is_written_than_others_can_wait_for(size):
+    ours, theirs = socket.socketpair()
+    for each in (ours, theirs):
+        each.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 8 << 20)
+        each.setblocking(False)
+    message, sizes = [os.urandom(size) for _ in range((3 << 20) // size)], [0]
+    stream = trio.SocketStream(trio.socket.from_stdlib_socket(ours))
+
+    class Steps(trio.abc.Instrument):
+        def after_task_step(self, task):
+            sizes.append(outbox.delivered_bytes)
+
+    async with trio.open_nursery() as nursery:
+        outbox = Outbox(stream, nursery, lambda: None)
+        trio.lowlevel.add_instrument(steps := Steps())
+        outbox.put(*message)
+        received = bytearray()
+        while len(received) < outbox.accepted_bytes:
+            with suppress(BlockingIOError):
+                received += theirs.recv(1 << 20)
+            await trio.lowlevel.checkpoint()
+        await outbox.flush()
+        trio.lowlevel.remove_instrument(steps)
+    assert bytes(received) == b"".join(message)
+    assert max(after - before for before, after in pairwise(sizes)) <= STEP_BYTES
+    await stream.aclose()
+    theirs.close()
 
 
 @pytest.mark.covers("F-P-06")

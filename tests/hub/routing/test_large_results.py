@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hub.calls.host_exchange import HostExchange, tell_nobody
 from hub.link.call_interface import Caller, Identity
 from hub.routing.large_results import GONE, MAX_EACH_BYTES, MAX_KEPT_BYTES, LargeResults
+from hub.rules.policy.judge import Judge
 from hub.wire.jsonrpc import Result as Whole
 from hub.wire.jsonrpc import peek_array, peek_object, peek_str, raw
 from hub.wire.mcp import L1, L4
@@ -17,6 +19,10 @@ MEBIBYTE = 1 << 20
 
 def caller(name="ann", version=L4):
     return Caller(Identity(name, "desk"), version, {})
+
+
+def viewer(caller):
+    return HostExchange(caller, tell_nobody)
 
 
 def result(text):
@@ -32,12 +38,12 @@ def cut(results, text, limit, who=None):
 
 
 def read(results, id, who=None, **more):
-    return results.read(raw({"id": id, **more}), who or caller()).text
+    return results.read(raw({"id": id, **more}), viewer(who or caller())).text
 
 
 @pytest.mark.covers("EL-2")
 def test_the_oldest_go_first_and_those_of_the_same_account():
-    results = LargeResults(lambda: 0.0)
+    results = LargeResults(lambda: 0.0, Judge())
     big = "x" * (10 * MEBIBYTE)
     bobs = cut(results, big, 100, caller("bob"))[1]
     mine = [cut(results, big, 100)[1] for _ in range(4)]
@@ -51,7 +57,7 @@ def test_the_oldest_go_first_and_those_of_the_same_account():
 
 @pytest.mark.covers("EL-2")
 def test_what_is_too_large_is_cut_and_not_kept():
-    results = LargeResults(lambda: 0.0)
+    results = LargeResults(lambda: 0.0, Judge())
     shown, id = cut(results, "x" * (MAX_EACH_BYTES + 1), 100)
     assert id == ""
     assert shown.endswith("[33.6 MB in all; the rest is too large to be kept]")
@@ -59,7 +65,7 @@ def test_what_is_too_large_is_cut_and_not_kept():
 
 @pytest.mark.covers("EL-1")
 def test_older_hosts_get_no_link():
-    results = LargeResults(lambda: 0.0)
+    results = LargeResults(lambda: 0.0, Judge())
     reply = results.cut(result("x" * 1_000), 100, caller(version=L1), "a__b")
     assert len(peek_array(peek_object(reply.value)["content"])) == 1
 
@@ -67,13 +73,13 @@ def test_older_hosts_get_no_link():
 @pytest.mark.covers("EL-1")
 @pytest.mark.parametrize("arguments", [{}, {"id": 7}, {"id": None, "offset": "x"}, {"id": "../../etc"}])
 def test_arguments_that_mean_nothing(arguments):
-    assert LargeResults(lambda: 0.0).read(raw(arguments), caller()).is_error
+    assert LargeResults(lambda: 0.0, Judge()).read(raw(arguments), viewer(caller())).is_error
 
 
 @pytest.mark.covers("EL-1")
 @given(st.text(st.sampled_from("ab\n€𝄞"), min_size=30), st.integers(1, 60), st.integers(1, 20))
 def test_all_parts_together_are_the_text(text, limit, length):
-    results = LargeResults(lambda: 0.0)
+    results = LargeResults(lambda: 0.0, Judge())
     shown, id = cut(results, text, limit)
     if not id:
         assert shown == text
@@ -92,7 +98,7 @@ def test_all_parts_together_are_the_text(text, limit, length):
 @pytest.mark.covers("EL-1")
 @given(st.text(st.sampled_from("aAb\n€"), min_size=50), st.text(st.sampled_from("ab€"), min_size=1, max_size=3))
 def test_every_line_that_has_a_text_is_found(text, sought):
-    results = LargeResults(lambda: 0.0)
+    results = LargeResults(lambda: 0.0, Judge())
     _, id = cut(results, text, 10)
     found, at, lines = [], 0, 0
     while True:

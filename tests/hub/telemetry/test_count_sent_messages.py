@@ -56,7 +56,6 @@ async def test_messages_are_counted_with_what_the_upstream_made_of_them(autojump
         await host.ask("tools/call", {"name": "files__nothing", "arguments": {}})
         key = "files", "tools/call", "write"
         assert counts_of(house) == {(*key, outcome): 1 for outcome in ("", "tool_error", "-32000")}
-        assert not house.hub.router.chains.messages._began
 
 
 async def test_what_could_not_be_sent_is_not_counted(autojump_clock, monkeypatch):

@@ -6,6 +6,7 @@ from config.settings import UpstreamConfig
 from hub.catalog.time_slices import finish
 from hub.link.call_interface import Identity
 from hub.link.log_context import spell_ref
+from hub.telemetry.count_sent_messages import MessageCount
 from hub.telemetry.describe_calls import MAX_DURATIONS, describe_call, percentiles, sum_calls
 from hub.telemetry.operation_record import Ended
 from hub.telemetry.recorder import Recorder
@@ -22,7 +23,7 @@ def count(recorder, key, durations, outcome="", second=100):
     recorder.seconds[key[0]].move(second)
     for took in durations:
         tally.last.append(took)
-        (tally.outcomes.get(outcome) or tally.histogram(outcome)).count += 1
+        (tally.outcomes.get(outcome) or tally.histogram(outcome)).observe(took)
         tally.use("desk").charged += not outcome
         recorder.seconds[key[0]].calls[second % 300] += 1
         recorder.seconds[key[0]].failed[second % 300] += bool(outcome)
@@ -45,7 +46,7 @@ def test_a_record_is_shown_with_its_number_time_and_cost():
 
 @pytest.mark.covers("SEE-2", "OM-3")
 def test_totals_are_those_of_all_servers_and_forget_what_is_long_ago():
-    recorder = Recorder()
+    recorder = Recorder(MessageCount())
     assert totals(recorder, 100.0, {}).p50_s is None
     count(recorder, KEY, [0.1] * 95 + [0.9] * 5)
     count(recorder, ("db", "tools/call", "ask"), [2.0], "tool_error", 150)
@@ -71,7 +72,7 @@ def test_percentiles_are_exact_and_need_a_few_calls():
 
 
 def test_what_was_cancelled_is_neither_a_failure_nor_a_success():
-    recorder = Recorder()
+    recorder = Recorder(MessageCount())
     seconds = recorder.seconds["files"] = Seconds()
     seconds.move(100)
     seconds.calls[100], seconds.failed[100], seconds.cancelled[100] = 100, 2, 90

@@ -6,6 +6,7 @@ from config.settings import UpstreamConfig
 from hub.catalog.time_slices import finish
 from hub.control.answers import HostRow, LimitStatus, Status, UpstreamRow
 from hub.link.call_interface import Identity
+from hub.telemetry.count_sent_messages import MessageCount
 from hub.telemetry.describe_calls import sum_calls
 from hub.telemetry.operation_record import NO_FAULTS, Ended
 from hub.telemetry.overview import Counted, make_overview, row_of_server
@@ -21,12 +22,12 @@ NOW = 1_000.0
 
 def counted(*calls, now=NOW):
     """What a recorder knows after calls of (server, outcome, took, seconds ago)."""
-    recorder = Recorder()
+    recorder = Recorder(MessageCount())
     for number, (upstream, outcome, took, ago) in enumerate(calls):
         key, second = (upstream, "tools/call", "go"), int(now - ago)
         tally = recorder.tallies.setdefault(key, Tally(recorder.seconds.setdefault(upstream, Seconds())))
         tally.last.append(took)
-        (tally.outcomes.get(outcome) or tally.histogram(outcome)).count += 1
+        (tally.outcomes.get(outcome) or tally.histogram(outcome)).observe(took)
         use = tally.hosts.get("desk") or tally.use("desk")
         use.charged += 1
         tally.seconds.move(second)

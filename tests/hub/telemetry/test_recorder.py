@@ -74,6 +74,17 @@ async def test_tools_beyond_a_number_are_counted_together(autojump_clock):
         assert recorder.tallies["files", "tools/call", OTHER].count == 1
 
 
+async def test_counts_go_on_where_they_were_when_places_are_found_anew(autojump_clock, monkeypatch):
+    monkeypatch.setattr("hub.telemetry.recorder.MAX_PLACES", 1)
+    async with a_house({"files": FakeUpstream(tools=["write", "erase"])}) as house:
+        chains, host = house.hub.router.chains, await house.host("lines", L4)
+        for tool in ("write", "erase", "write"):
+            await host.call(f"files__{tool}", {})
+        assert {key[2]: each.count for key, each in chains.recorder.tallies.items()} == {"write": 2, "erase": 1}
+        assert {key[2]: each[""].count for key, each in chains.messages.sent.items()} == {"write": 2, "erase": 1}
+        assert chains.recorder.served["tools/call", "", "unix"].count == 3
+
+
 @pytest.mark.covers("OM-9")
 @MARKS
 async def test_when_a_call_was_sent_and_first_heard_of_is_recorded(autojump_clock, carrier, version):

@@ -24,7 +24,7 @@ def test_seconds_pass_and_are_forgotten():
 def test_outcomes_that_a_server_invents_are_bounded():
     tally = Tally(Seconds())
     for code in range(10_000):
-        (tally.outcomes.get(str(code)) or tally.histogram(str(code))).count += 1
+        (tally.outcomes.get(str(code)) or tally.histogram(str(code))).observe(0.1)
     assert len(tally.outcomes) == MAX_OUTCOMES + 1
     assert tally.outcomes[OTHER_OUTCOME].count == 10_000 - MAX_OUTCOMES
     assert tally.count == 10_000

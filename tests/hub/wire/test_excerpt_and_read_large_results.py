@@ -99,20 +99,23 @@ def test_a_plain_result_is_for_every_host_of_a_handshake_as_it_is(blocks, member
 
 def test_a_result_in_another_order_is_opened_for_the_newest_hosts():
     value = Raw(b'{"isError":false,"content":[]}')
-    assert look_at_result(value) == (True, True)
+    assert look_at_result(value) == (True, False)
     assert make_plain_modern(value, "a") is None
 
 
 def test_most_results_are_plain_and_others_are_not():
     text = b'{"content":[{"type":"text","text":"the \\"uri is uri, \\"isError\\":true"}],"isError":%b}'
-    assert look_at_result(Raw(text % b"false")) == (True, True)
-    assert look_at_result(Raw(text % b"true")) == (True, False)
+    assert look_at_result(Raw(text % b"false")) == (True, False)
+    assert look_at_result(Raw(text % b"true")) == (True, True)
+    assert look_at_result(Raw(text.replace(b"uri is", "ü".encode()) % b"true")) == (False, True)
+    large = b'{"content":["' + LARGE_BYTES * b"x" + b'"],"isError":%b}'
+    assert [look_at_result(Raw(large % each))[1] for each in (b"false", b"true")] == [False, True]
     assert decode(b'{"jsonrpc":"2.0","id":1,"result":{"content":[]}}', strict=False).reply.is_plain
     for block in BLOCKS[0], *BLOCKS[4:]:
         assert look_at_result(Raw(dumps({"content": [block]}).encode())) == (False, False)
     for name, value in MEMBERS.items():
         assert look_at_result(Raw(dumps({"content": [], name: value}).encode()))[0] == (name == "isError")
-    assert look_at_result(Raw(dumps({"tools": []}).encode())) == (False, False)
+    assert look_at_result(Raw(dumps({"tools": []}).encode())) == (False, None)
 
 
 def message(result: str, before: str = '{"jsonrpc":"2.0","id":7,"result":', behind: str = "}") -> bytes:
@@ -149,9 +152,9 @@ def test_the_text_of_a_tool_is_read_at_once(result, is_plain, before, behind):
     data = message(result, before, behind)
     found = read_tool_result(data)
     assert found is not None
-    is_fine = is_plain and not json.loads(result).get("isError")
-    assert (found[0], bytes(found[1]), *found[2:]) == (7, result.encode(), is_plain, is_fine)
-    assert decode(data, strict=False).reply == Result(found[1], is_plain, is_fine)
+    says_error = json.loads(result).get("isError", False)
+    assert (found[0], bytes(found[1]), *found[2:]) == (7, result.encode(), is_plain, says_error)
+    assert decode(data, strict=False).reply == Result(found[1], is_plain, says_error)
 
 
 def nested(depth: int) -> str:

@@ -5,8 +5,6 @@ answers at a configured one, the port that browsers come back to, what people ag
 a grant have been gone from the configuration.
 """
 
-import fcntl
-import os
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +13,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
+from hub.linux.file_locks import hold_lock
 from upstreams.oauth.store.private_folder import NotKept, move_aside, read_file, write_file
 from upstreams.oauth.store.renewal_lock import open_lock
 
@@ -103,16 +102,12 @@ class SignInFactsFile:
     @contextmanager
     def _edit(self) -> Iterator[_File]:
         """The content under the lock, which is written if it has changed afterwards."""
-        descriptor = open_lock(self._lock)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        with hold_lock(open_lock(self._lock)):
             file = self._read()
             before = msgspec.json.encode(file)
             yield file
             if (after := msgspec.json.encode(file)) != before:
                 write_file(self._path, msgspec.json.format(after, indent=1) + b"\n")
-        finally:
-            os.close(descriptor)
 
     def _read(self) -> _File:
         if (data := read_file(self._path)) is None:

@@ -4,7 +4,6 @@ The loop never waits for a lock. The file of a lock also tells, beyond the death
 begun: a request was sent, and its answer is not kept yet. Whoever finds that knows that the answer may be lost.
 """
 
-import fcntl
 import os
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager, suppress
@@ -13,6 +12,7 @@ from typing import Final
 
 import trio
 
+from hub.linux.file_locks import try_lock
 from upstreams.oauth.model import OAuthUnavailable
 from upstreams.oauth.store.private_folder import NotKept, make_private
 
@@ -77,8 +77,8 @@ def _try(path: Path) -> int | None:
     with ExitStack() as stack:
         stack.callback(os.close, descriptor)
         with suppress(OSError):
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if os.path.samestat(os.fstat(descriptor), os.lstat(path)):  # else it was deleted meanwhile
+            is_ours = try_lock(descriptor)
+            if is_ours and os.path.samestat(os.fstat(descriptor), os.lstat(path)):  # else it was deleted meanwhile
                 stack.pop_all()
                 return descriptor
     return None

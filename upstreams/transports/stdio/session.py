@@ -14,42 +14,30 @@ import trio
 
 from config.remembered_facts import Memory
 from config.settings import UpstreamConfig
-from hub.link.channel import ChannelClosed
-from hub.link.hub_errors import HubError, UpstreamLost, UpstreamProtocolError, UpstreamUnavailable, without_frames
+from hub.link.hub_errors import HubError, UpstreamLost, UpstreamProtocolError, without_frames
 from hub.link.line_channel import LineChannel, LineReader
 from hub.link.memory_budget import Account, Budget
 from hub.link.outbox import Outbox
-from hub.link.peer import BadPeer
-from hub.wire.jsonrpc import RemoteProtocolError
+from hub.wire.capabilities import ServerFacts
 from hub.wire.mcp import Era, era_of
 from upstreams.cold_start.mend_npx_cache import BrokenNpxCache, find_breakage
 from upstreams.cold_start.recognise_runner import is_failure_of_npm, recognise
 from upstreams.cold_start.start_timeouts import Patience
 from upstreams.session_contract import Exit, Session, SessionEvents, SessionTerms
 from upstreams.status_facts import SandboxFacts
-from upstreams.transports.negotiation import about, expect_era, remember, shake_hands
-from upstreams.transports.shared_stream_session import StreamSession
+from upstreams.transports.probing_session import EndedInHandshake, ProbingSession
 from upstreams.transports.stdio.process import Child, child_environment, signal_name
 from upstreams.transports.stdio.sandbox.enclose import Sandboxes
 from upstreams.transports.stdio.sandbox.refusals import QUICK_S, Refusal, find_refusal
 from upstreams.transports.stdio.stderr import STDERR_LINES
 
-LAST_READ_S: Final = 0.2
-"""Time to read on after the process has exited or closed its input."""
 EXIT_LINES: Final = 4
 """Lines of stderr that are shown with how the process ended."""
 EXIT_DELAY_S: Final = 0.1
 """Time limit for an exit to show after stdout was closed."""
 
 
-class DiedInHandshake(UpstreamUnavailable):
-    """The process ended before it could be used."""
-
-    of_the_probe = True
-    """False: for another reason than that it was asked what it does not know."""
-
-
-class StdioSession(StreamSession):
+class StdioSession(ProbingSession):
     """One child process. Satisfies `upstreams.session_contract.Session`."""
 
     transport = "stdio"
@@ -65,26 +53,11 @@ class StdioSession(StreamSession):
         environ: Mapping[str, str] = os.environ,
         sandboxes: Sandboxes | None = None,
     ) -> None:
-        """`environ`: the variables of which the process gets its part, as they are when it starts."""
-        super().__init__(name, events, terms)
-        self._budget = budget
-        self._config = config
-        self._memory = memory
-        self._environ = environ
+        super().__init__(config, name, events, memory, terms, budget, environ)
         self._sandboxes = sandboxes or Sandboxes()
         self._package_run = recognise(config.command, config.args)
 
-    async def run(self, started: Callable[[Session], None]) -> None:
-        """Run the process, and serve until it ends. A server that dies of the probe is started again, without it."""
-        expected = expect_era(self._config, self._memory)
-        try:
-            await self._run_process(expected, started)
-        except DiedInHandshake as error:
-            if self._config.era != "auto" or expected is Era.LEGACY or not error.of_the_probe:
-                raise
-            await self._run_process(Era.LEGACY, started)
-
-    async def _run_process(self, expected: Era | None, started: Callable[[Session], None]) -> None:
+    async def _run_once(self, expected: Era | None, started: Callable[[Session], None]) -> None:
         env = child_environment(self._config, self._environ)
         self._enclosure = await self._sandboxes.enclose(self._config, self.name, env)
         self.events.sandboxed(SandboxFacts(self._enclosure.preset, self._enclosure.why))
@@ -100,7 +73,7 @@ class StdioSession(StreamSession):
             with trio.CancelScope() as self._scope:
                 async with trio.open_nursery() as nursery:
                     self._connect(child, nursery, account)
-                    if (refused := await self._shake_hands(expected, started)) is None:
+                    if (refused := await self._shake_hands(self._patience.scope, expected, started)) is None:
                         await self._watch_silence(self._ping)
                     self._scope.cancel()
             exited = child.gone.is_set()
@@ -129,40 +102,24 @@ class StdioSession(StreamSession):
         self._patience.note_work()
         return self.events.said(line, pid)
 
-    async def _shake_hands(self, expected: Era | None, started: Callable[[Session], None]) -> HubError | None:
-        """Shake hands; why that cannot be, unless it is that the process ends, which then cancels us."""
-        facts = None
-        try:
-            with self._patience.scope:
-                facts = await shake_hands(self.peer, self._config, expected, self.terms.capabilities)
-            self._patience.end()
-            if facts is None:
-                text = f"{self.name} did not complete the handshake within {self._patience.given_s:g} seconds"
-                if self.peer.bad_messages and not self.peer.messages:
-                    text += "; what it writes to its standard output is not MCP, see `hubd logs`: is it a server?"
-                return UpstreamUnavailable(text, upstream=self.name)
-        except HubError as error:
-            return without_frames(about(error, self.name))
-        except RemoteProtocolError as error:
-            return UpstreamProtocolError(f"{self.name} shakes hands in malformed messages: {error}", upstream=self.name)
-        except (ChannelClosed, BadPeer):
-            return None
-        self._agreed(facts)
+    def _describe_delay(self) -> str:
+        text = f"within {self._patience.given_s:g} seconds"
+        if self.peer.bad_messages and not self.peer.messages:
+            text += "; what it writes to its standard output is not MCP, see `hubd logs`: is it a server?"
+        return text
+
+    def _agreed(self, facts: ServerFacts) -> None:
+        self._patience.end()
+        super()._agreed(facts)
+
+    def _is_era_certain(self, facts: ServerFacts, expected: Era | None) -> bool:
         asked_early = expected is None and self._package_run and self._patience.spent_s > self._config.timeouts.probe
-        if not asked_early or era_of(facts.version) is Era.MODERN:
-            remember(self._config, self._memory, facts)
-        started(self)
-        return None
+        return not asked_early or era_of(facts.version) is Era.MODERN
 
     async def _read(self, child: Child) -> None:
         await self._listen()
         with trio.move_on_after(EXIT_DELAY_S):
             await child.gone.wait()
-        self._scope.cancel()
-
-    async def _last_read(self, ending: trio.Event) -> None:
-        await ending.wait()
-        await trio.sleep(LAST_READ_S)
         self._scope.cancel()
 
     def _tell_exit(self, child: Child, by_itself: bool) -> None:
@@ -207,7 +164,7 @@ class StdioSession(StreamSession):
             if opened:
                 error = UpstreamLost(f"{name} {how}", upstream=name)
             else:
-                error = died = DiedInHandshake(f"{name} {how} before it could be used", upstream=name)
+                error = died = EndedInHandshake(f"{name} {how} before it could be used", upstream=name)
                 died.of_the_probe = not (self._package_run and is_failure_of_npm(child.said.raw_tail()))
         if said := child.said.tail():
             error.add_note(said)

@@ -3,25 +3,19 @@
 connect -> shake hands -> serve -> it closes, falls silent, breaks the protocol, or `run` is cancelled -> close
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Final
 
 import trio
 
-from config.remembered_facts import Memory
-from config.settings import UpstreamConfig
 from hub.link.channel import ChannelClosed, OutboxFull
 from hub.link.hub_errors import HubError, UpstreamLost, UpstreamProtocolError, UpstreamUnavailable, without_frames
-from hub.link.memory_budget import Budget
 from hub.link.outbox import Outbox
-from hub.link.peer import BadPeer
-from hub.wire.jsonrpc import RemoteProtocolError
 from hub.wire.mcp import Era
 from upstreams.fetch.proxies import ProxyUnusable
-from upstreams.session_contract import Session, SessionEvents, SessionTerms
+from upstreams.session_contract import Session
 from upstreams.transports.connect_to_url import WEBSOCKET, on_its_way, parse_url
-from upstreams.transports.negotiation import about, expect_era, remember, shake_hands
-from upstreams.transports.shared_stream_session import StreamSession
+from upstreams.transports.probing_session import EndedInHandshake, ProbingSession
 from upstreams.transports.websocket.channel import WebSocketChannel
 from upstreams.transports.websocket.handshake import open_websocket
 
@@ -30,47 +24,13 @@ PING_S: Final = 20.0
 PONG_S: Final = 20.0
 """Silence after that until the connection is given up."""
 
-LAST_READ_S: Final = 0.2
 
-
-class ClosedInHandshake(UpstreamUnavailable):
-    """The server closed the connection before it could be used."""
-
-
-class WebSocketSession(StreamSession):
+class WebSocketSession(ProbingSession):
     """One connection. Satisfies `upstreams.session_contract.Session`."""
 
     transport = "ws"
 
-    def __init__(
-        self,
-        config: UpstreamConfig,
-        name: str,
-        events: SessionEvents,
-        memory: Memory,
-        terms: SessionTerms,
-        budget: Budget,
-        environ: Mapping[str, str],
-    ) -> None:
-        """`environ` may name a proxy."""
-        super().__init__(name, events, terms)
-        self._config = config
-        self._memory = memory
-        self._budget = budget
-        self._environ = environ
-
-    async def run(self, started: Callable[[Session], None]) -> None:
-        """Connect, and serve until the connection ends. A server that closes it when probed is asked again, without
-        that. As `run_session`."""
-        expected = expect_era(self._config, self._memory)
-        try:
-            await self._run_connection(expected, started)
-        except ClosedInHandshake:
-            if self._config.era != "auto" or expected is Era.LEGACY:
-                raise
-            await self._run_connection(Era.LEGACY, started)
-
-    async def _run_connection(self, expected: Era | None, started: Callable[[Session], None]) -> None:
+    async def _run_once(self, expected: Era | None, started: Callable[[Session], None]) -> None:
         name = self.name
         try:
             url = on_its_way(parse_url(self._config.url or "", WEBSOCKET), self._environ)
@@ -91,7 +51,8 @@ class WebSocketSession(StreamSession):
                     self._attach(self._channel, outbox)
                     nursery.start_soon(self._listen_to_end)
                     nursery.start_soon(self._last_read, broken)
-                    if (refused := await self._shake_hands(expected, started)) is None:
+                    within = trio.move_on_after(self._config.timeouts.start)
+                    if (refused := await self._shake_hands(within, expected, started)) is None:
                         nursery.start_soon(self._watch_connection)
                         await self._watch_silence(self._ping)
                     self._scope.cancel()
@@ -99,36 +60,6 @@ class WebSocketSession(StreamSession):
             account.close()
             await self._channel.close()
         raise without_frames(refused or self._reason())
-
-    async def _listen_to_end(self) -> None:
-        await self._listen()
-        self._scope.cancel()
-
-    async def _last_read(self, broken: trio.Event) -> None:
-        """Read on for a moment once nothing can be sent: the server may have said why."""
-        await broken.wait()
-        await trio.sleep(LAST_READ_S)
-        self._scope.cancel()
-
-    async def _shake_hands(self, expected: Era | None, started: Callable[[Session], None]) -> HubError | None:
-        """Shake hands; why that cannot be, unless it is that the connection ends, which then cancels us."""
-        name, facts = self.name, None
-        try:
-            with trio.move_on_after(self._config.timeouts.start):
-                facts = await shake_hands(self.peer, self._config, expected, self.terms.capabilities)
-            if facts is None:
-                text = f"{name} did not complete the handshake within {self._config.timeouts.start:g} seconds"
-                return UpstreamUnavailable(text, upstream=name)
-        except HubError as error:
-            return without_frames(about(error, name))
-        except RemoteProtocolError as error:
-            return UpstreamProtocolError(f"{name} shakes hands in malformed messages: {error}", upstream=name)
-        except (ChannelClosed, OutboxFull, BadPeer):
-            return None
-        self._agreed(facts)
-        remember(self._config, self._memory, facts)
-        started(self)
-        return None
 
     async def _watch_connection(self) -> None:
         """Ping after silence; end a connection that stays silent."""
@@ -155,4 +86,4 @@ class WebSocketSession(StreamSession):
         why = self._channel.reader.fault or "closed the connection, or it was lost"
         if self.facts.version:
             return UpstreamLost(f"{name} {self.terms.mask(why)}", upstream=name)
-        return ClosedInHandshake(f"{name} {self.terms.mask(why)} before it could be used", upstream=name)
+        return EndedInHandshake(f"{name} {self.terms.mask(why)} before it could be used", upstream=name)

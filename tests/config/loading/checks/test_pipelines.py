@@ -77,6 +77,7 @@ def test_what_is_wrong_with_steps(tmp_path, text, problem):
         ('{ type = "string" }', 'write type = "object"'),
         ('{ type = "object", properties = 3 }', "is no JSON Schema that can be used"),
         ('{ type = "object", "$ref" = "https://example.com/x" }', "is no JSON Schema that can be used"),
+        ('{ type = "object", properties = { a = { pattern = "(?=a)b" } } }', "is no JSON Schema that can be used"),
         (f'{{ type = "object", title = "{"x" * 70_000}" }}', "is no JSON Schema of at most 65536 bytes"),
     ],
 )
@@ -105,3 +106,19 @@ def test_without_the_extra_there_is_a_warning(tmp_path, monkeypatch):
     monkeypatch.setattr(checks, "HAS_SCHEMAS", False)
     [warning] = load(tmp_path, HEAD + step()).warnings
     assert "checking their input needs the extra `schema`" in warning.text
+
+
+@pytest.mark.covers("EF-2")
+def test_a_tool_of_no_server_is_a_warning(tmp_path):
+    def warnings(tool, more=""):
+        servers = f'[upstreams.files]\ncommand = "x"\naliases = ["docs"]\n{more}'
+        text = f'{servers}[pipelines.p]\ndescription = "P."\n[[pipelines.p.steps]]\nid = "s"\ntool = "{tool}"\n'
+        return [".".join((*each.keys, each.text)) for each in load(tmp_path, text).warnings]
+
+    assert warnings("files__any") == warnings("docs__any") == []
+    [unknown] = warnings("fils__write")
+    assert unknown.startswith("pipelines.p.steps.0.tool.no server here has tools of such names")
+    assert unknown.endswith("'fils__write' (did you mean 'files__write'?)")
+    [plain] = warnings("write")
+    assert plain.endswith("tools are called SERVER__TOOL, and 'write' names no server")
+    assert warnings("write", '[upstreams.bare]\ncommand = "x"\nprefix = ""\n') == []

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.commands import run_hubd
+from tests.support.everything import draw
 from tests.support.processes import HUBD
 from tests.support.setup_home import SCRIPTED, SERVERS, SetupHome
 from tests.support.terminal import Terminal
@@ -44,20 +45,23 @@ def asked(home):
         yield screen
 
 
+SECOND = [
+    "setup cursor --yes --no-service",
+    "import cursor --secrets store --yes",
+    "uninstall cursor --restore-originals --yes",
+]
+
+
 @pytest.mark.covers("FH-1")
-def test_what_another_setup_plans_is_waited_for_and_then_refused(home, asked):
+@pytest.mark.parametrize("command", draw(1, SECOND))
+def test_what_another_setup_plans_is_waited_for_and_then_refused(home, asked, command):
     """Whoever came first keeps its secrets, and its servers run."""
     before = home.contents()
-    for command in (
-        ("setup", "cursor", "--yes", "--no-service"),
-        ("import", "cursor", "--secrets", "store", "--yes"),
-        ("uninstall", "cursor", "--restore-originals", "--yes"),
-    ):
-        said = home.run(*command, code=1)
-        assert f"Waiting for `hubd setup` (pid {asked.process.pid}) ..." in said
-        assert f"(pid {asked.process.pid}) is at work; finish or end it, then run this again" in " ".join(said.split())
-        assert home.contents() == before
-        assert home.told("secret", "ls")["secrets"] == []
+    said = home.run(*command.split(), code=1)
+    assert f"Waiting for `hubd setup` (pid {asked.process.pid}) ..." in said
+    assert f"(pid {asked.process.pid}) is at work; finish or end it, then run this again" in " ".join(said.split())
+    assert home.contents() == before
+    assert home.told("secret", "ls")["secrets"] == []
     home.run("setup", "cursor", "--dry-run")
     asked.type("\n")
     asked.see("Done: 2 servers through the hub")

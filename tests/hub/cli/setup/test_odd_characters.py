@@ -6,6 +6,7 @@ import subprocess
 
 import pytest
 
+from tests.support.commands import run_hubd
 from tests.support.processes import HUBD
 from tests.support.setup_home import SetupHome
 
@@ -18,7 +19,7 @@ def home(tmp_path):
     for host in home.paths.keys() - {"cursor"}:
         home.paths.pop(host).unlink()
     yield home
-    subprocess.run([HUBD, "stop"], env=home.env, capture_output=True, check=False, timeout=60)
+    run_hubd(["stop"], home.env)
 
 
 def everything(number, **more):

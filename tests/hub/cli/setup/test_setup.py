@@ -102,6 +102,7 @@ def test_without_a_terminal_it_says_what_to_pass(home):
     assert "pass --yes to take the defaults, or --dry-run" in said
 
 
+@pytest.mark.in_turn(5)
 @pytest.mark.covers("FH-1")
 @pytest.mark.parametrize("number", draw(1, SIGNALS))
 def test_an_interruption_while_servers_are_tried_leaves_everything_as_it_was(home, tmp_path, number):
@@ -121,6 +122,7 @@ def test_an_interruption_while_servers_are_tried_leaves_everything_as_it_was(hom
     assert not configuration.parent.exists()
 
 
+@pytest.mark.in_turn(5)
 @pytest.mark.covers("FH-1")
 def test_what_a_killed_setup_has_left_is_removed_by_the_next_one(home, tmp_path):
     with running([HUBD, "setup", "--yes", "--no-service"], tmp_path / "log", env=home.env, merged=True) as process:
@@ -178,6 +180,7 @@ def interrupted_after(home, place, number):
     return done.stderr
 
 
+@pytest.mark.in_turn(5)
 @pytest.mark.covers("FH-1")
 @pytest.mark.parametrize(("place", "number"), draw(1, ["imported/cline.toml", "imported/kiro.toml"], SIGNALS))
 def test_an_interruption_between_writes_of_the_hubs_files_leaves_everything_as_it_was(home, place, number):
@@ -189,6 +192,7 @@ def test_an_interruption_between_writes_of_the_hubs_files_leaves_everything_as_i
     assert "no hub is running" in home.run("status", code=69)
 
 
+@pytest.mark.in_turn(5)
 @pytest.mark.covers("FH-1")
 @pytest.mark.parametrize("number", draw(1, SIGNALS))
 def test_an_interruption_between_writes_of_hosts_files_changes_all_of_them(home, number):
@@ -213,6 +217,7 @@ def wait_for_children(process):
     raise AssertionError("no servers were started")
 
 
+@pytest.mark.in_turn(5)
 @pytest.mark.covers("FH-1")
 def test_files_that_cannot_be_read_are_left_alone_and_named(home):
     """Broken, not UTF-8, huge, a directory, a link to nothing, a link in a circle: the other hosts get the hub."""
@@ -262,6 +267,7 @@ def test_where_no_file_can_be_read_nothing_is_done_and_that_is_a_failure(home):
     assert "no hub is running" in home.run("status", code=69)
 
 
+@pytest.mark.in_turn(5)
 @pytest.mark.covers("FH-1")
 def test_a_host_that_cannot_get_the_hub_keeps_its_servers_and_the_hub_does_not_have_them(home):
     home.fetch()
@@ -276,6 +282,7 @@ def test_a_host_that_cannot_get_the_hub_keeps_its_servers_and_the_hub_does_not_h
     assert "only-here" not in [each["name"] for each in home.told("status")["upstreams"]]
 
 
+@pytest.mark.in_turn(5)
 @pytest.mark.covers("FH-1")
 def test_with_nothing_on_the_path_all_servers_stay_with_their_hosts(home):
     home.env["PATH"] = ""
@@ -289,6 +296,7 @@ def test_with_nothing_on_the_path_all_servers_stay_with_their_hosts(home):
     assert home.contents() == before
 
 
+@pytest.mark.in_turn(5)
 @pytest.mark.covers("FH-1")
 def test_a_file_that_cannot_be_written_keeps_its_servers(home):
     home.fetch()
@@ -307,6 +315,7 @@ def test_a_file_that_cannot_be_written_keeps_its_servers(home):
         folder.chmod(0o700)
 
 
+@pytest.mark.in_turn(5)
 @pytest.mark.covers("FH-1")
 @pytest.mark.parametrize("place", draw(1, [".config", ".local/state"]))
 def test_a_directory_of_the_hub_that_cannot_be_made_leaves_everything_as_it_was(home, place):
@@ -370,6 +379,7 @@ def test_where_systemd_runs_the_hub_becomes_its_service(home):
     assert b"connect" in home.contents()["codex"]
 
 
+@pytest.mark.in_turn(5)
 @pytest.mark.covers("FH-1")
 def test_a_service_that_does_not_start_leaves_everything_as_it_was(home):
     home.fetch()
@@ -383,6 +393,7 @@ def test_a_service_that_does_not_start_leaves_everything_as_it_was(home):
     assert home.told("secret", "ls")["secrets"] == []
 
 
+@pytest.mark.in_turn(5)
 @pytest.mark.covers("FH-1")
 def test_a_stopped_service_is_as_it_was_if_it_does_not_start(home):
     home.fetch()
@@ -399,6 +410,7 @@ def test_a_stopped_service_is_as_it_was_if_it_does_not_start(home):
     assert calls.read_text().splitlines()[-2:] == ["--user stop hubd.service hubd.socket", "--user daemon-reload"]
 
 
+@pytest.mark.in_turn(5)
 @pytest.mark.covers("FH-1")
 def test_what_others_wrote_meanwhile_survives_the_undo(home):
     """A file that was changed, and one that was made, after setup wrote it."""
@@ -412,6 +424,7 @@ def test_what_others_wrote_meanwhile_survives_the_undo(home):
     assert f"{kept} could not be put back: it was changed meanwhile, and left as it is" in said
 
 
+@pytest.mark.in_turn(5)
 @pytest.mark.covers("FH-1")
 def test_an_error_before_hosts_are_changed_leaves_everything_as_it_was(home):
     home.fetch()
@@ -426,6 +439,7 @@ def test_an_error_before_hosts_are_changed_leaves_everything_as_it_was(home):
     home.run("status", code=69)
 
 
+@pytest.mark.in_turn(5)
 @pytest.mark.covers("FH-1")
 def test_entries_of_single_servers_that_install_made_stay(home):
     home.fetch()

@@ -1,12 +1,13 @@
 """Two hosts whose files are links to one file, and `hubd setup`."""
 
 import json
-import subprocess
 
 import pytest
 
-from tests.support.processes import HUBD
+from tests.support.commands import run_hubd
 from tests.support.setup_home import SetupHome
+
+pytestmark = pytest.mark.in_turn(3)
 
 
 @pytest.fixture
@@ -21,7 +22,7 @@ def home(tmp_path):
         path.unlink()
         path.symlink_to(own)
     yield home
-    subprocess.run([HUBD, "stop"], env=home.env, capture_output=True, check=False, timeout=60)
+    run_hubd(["stop"], home.env)
 
 
 def test_their_file_is_changed_once_and_that_is_said(home):

@@ -2,11 +2,11 @@
 
 import json
 import re
-import subprocess
 import sys
 
 import pytest
 
+from tests.support.commands import run_hubd
 from tests.support.looking import until_connected
 from tests.support.processes import HUBD
 from tests.support.setup_home import SCRIPTED, SetupHome
@@ -44,7 +44,7 @@ class Tracker(SetupHome):
 def home(tmp_path):
     home = Tracker(tmp_path)
     yield home
-    subprocess.run([HUBD, "stop"], env=home.env, capture_output=True, check=False, timeout=60)
+    run_hubd(["stop"], home.env)
 
 
 def called_by_a_host(home):
@@ -71,12 +71,15 @@ def test_a_variable_of_the_shell_is_kept_as_a_secret_and_the_server_works_wherev
         assert screen.end()[0] == 0, screen.text
         assert TOKEN not in screen.text
     assert b"enabled = false" in home.contents()["codex"]
-    assert home.told("secret", "ls")["secrets"] == [{"name": "TRACKER_TOKEN", "kept": "file", "servers": ["tracker"]}]
+    assert home.told("secret", "ls")["secrets"] == [
+        {"name": "TRACKER_TOKEN", "principal": None, "kept": "file", "servers": ["tracker"]}
+    ]
     assert not called_by_a_host(home).get("isError")
     home.run("uninstall", "--all", "--restore-originals")
     assert home.contents() == before
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.covers("FH-2", "FH-4")
 def test_without_a_yes_the_server_stays_with_its_host(home):
     before = home.contents()
@@ -100,6 +103,7 @@ def entry_of(host, text, name):
     return json.dumps(json.loads(text)["mcp"][name])
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.covers("FH-2", "FH-4")
 def test_without_questions_the_variable_is_kept(home):
     told = home.told("setup", "--yes", "--no-service")
@@ -108,6 +112,7 @@ def test_without_questions_the_variable_is_kept(home):
     assert not called_by_a_host(home).get("isError")
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.covers("FH-2")
 def test_in_a_shell_without_the_variable_everything_else_goes_on(home):
     main = home.home / ".config" / "hubd" / "hubd.toml"
@@ -125,6 +130,7 @@ def test_in_a_shell_without_the_variable_everything_else_goes_on(home):
     home.run("import", "--yes")  # also once the file of imported servers has one that is unresolved
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.covers("FH-2", "FH-4")
 def test_an_import_leaves_the_server_with_its_host_unless_the_variable_is_kept(home):
     before = home.contents()

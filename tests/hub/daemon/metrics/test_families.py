@@ -26,7 +26,7 @@ def families_of(house, **left_out):
 
 def read(families):
     """The samples, by name and labels."""
-    text = b"".join(text for texts, _ in write(families.tell()) for text in texts).decode()
+    text = b"".join(text for texts in write(families.tell()) for text in texts).decode()
     found = [SAMPLE.fullmatch(line).groups(default="") for line in text.splitlines() if line[0] != "#"]
     assert len({each[:2] for each in found}) == len(found), "no series stands there twice"
     return {(name, labels): float(value) for name, labels, value in found}

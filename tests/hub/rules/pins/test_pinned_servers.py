@@ -453,7 +453,7 @@ async def test_a_disk_that_takes_nothing_is_told_and_tried_again(autojump_clock,
         (state / "pins").unlink()
         await trio.sleep(60)
         assert (state / "pins" / "git.json").exists()
-        assert house.hub.pins.problem == ""
+        assert house.hub.pins.records.problem == ""
 
 
 @pytest.mark.covers("PIN-01")

@@ -10,7 +10,8 @@ from msgspec import Raw
 from config.remembered_facts import Memory
 from config.settings import UpstreamConfig
 from hub.rules.fingerprints import INSTRUCTIONS, fingerprint
-from hub.rules.pins.store import ELSEWHERE, CannotReadPins, PinFolder, TeamPins, encode_team_pins, read_team_pins
+from hub.rules.pins.store import ELSEWHERE, PinFolder
+from hub.rules.pins.team_pins import TeamPins, encode_team_pins, read_team_pins
 from tests.support.tables import each_row
 
 pytestmark = pytest.mark.covers("PIN-02")
@@ -194,12 +195,10 @@ def test_a_file_of_a_team_is_read_as_it_was_written(tmp_path):
 )
 def test_anything_else_is_no_such_file(tmp_path, text):
     (tmp_path / "team.json").write_text(text)
-    with pytest.raises(CannotReadPins, match=r"team\.json"):
-        read_team_pins(tmp_path / "team.json")
+    assert str(read_team_pins(tmp_path / "team.json")).startswith(str(tmp_path / "team.json"))
 
 
 @pytest.mark.covers("PIN-07")
 def test_a_file_that_is_not_there(tmp_path):
-    with pytest.raises(CannotReadPins, match="cannot be read: No such file"):
-        read_team_pins(tmp_path / "team.json")
+    assert "cannot be read: No such file" in read_team_pins(tmp_path / "team.json")
     assert TeamPins().servers == {}

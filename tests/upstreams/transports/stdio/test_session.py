@@ -24,8 +24,9 @@ from hub.wire.mcp import L2, L4, MODERN, Kind
 from tests.support.fakes import FakeHost
 from upstreams.inventory.read_lists import walk
 from upstreams.session_contract import COMMON, CallTimeouts, Exit, SessionTerms
+from upstreams.transports.probing_session import EndedInHandshake
 from upstreams.transports.stdio.process import Child
-from upstreams.transports.stdio.session import DiedInHandshake, StdioSession
+from upstreams.transports.stdio.session import StdioSession
 
 SCRIPTED = Path(__file__).parents[3] / "support" / "scripted.py"
 TIMEOUTS = CallTimeouts(idle_s=300, total_s=3600)
@@ -219,7 +220,7 @@ async def test_large_messages_pass(nursery):
 async def test_a_process_that_exits_before_it_can_be_used(nursery, when, code):
     steps = [["stderr", "it hurts\n"], ["exit", code]]
     script = {"start": steps} if when == "start" else {"on": dict.fromkeys((when, "initialize"), steps)}
-    with pytest.raises(DiedInHandshake) as caught:
+    with pytest.raises(EndedInHandshake) as caught:
         await running(nursery, script)
     assert str(caught.value) == f"up exited with status {code} before it could be used"
     assert caught.value.__notes__ == ["it hurts"]
