@@ -63,6 +63,7 @@ class PipelineRun:
     _operate: Operate
     _replies: HostReplies
     _live: LiveCatalog
+    _arguments: Raw | None = None
     _has_sent: bool = True
     """The step that ran last has been sent to its server."""
 
@@ -86,7 +87,7 @@ class PipelineRun:
 
     async def _carry_out(self, call: HostEnd, held: Account) -> Reply:
         """Carry out all steps, on behalf of `call`. Results that later steps need are `held`."""
-        given = self._request.params.get("arguments", NO_ARGUMENTS)
+        given = NO_ARGUMENTS if self._arguments is None else self._arguments
         if lines := self._misfits(given):
             text = f"The arguments do not fit the input schema of {self._shown.name}. Nothing was executed."
             return self._error(InvalidArguments("\n".join([text, *lines])))

@@ -6,13 +6,13 @@ facts about the caller            `Audience`: callers whom no rule tells apart; 
 arguments of the call             `ConditionalRules`, where a rule that counts has a condition
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from msgspec import Raw, structs
 
-from config.server_names import server_of
+from config.server_names import RESERVED, server_of
 from hub.catalog.catalog import Catalog
 from hub.catalog.endpoint_views import View
 from hub.catalog.time_slices import Steps
@@ -29,6 +29,9 @@ from hub.wire.mcp import Kind
 if TYPE_CHECKING:  # neither is loaded without a rule
     from hub.rules.policy.lethal_trifecta import ThreeLegs
     from hub.rules.policy.rule_book import RuleBook
+
+if TYPE_CHECKING:  # few hubs have one
+    from hub.catalog.pipelines.pipeline_tools import AnyPipeline
 
 if TYPE_CHECKING:
     from hub.bridge.tasks.polled_tasks import Viewer
@@ -113,11 +116,11 @@ class Judge:
 
     # --- tables -------------------------------------------------------------------------------------------------------
 
-    def prepare(self, book: "RuleBook | None", catalogs: Iterable[Catalog]) -> Steps[None]:
+    def prepare(self, book: "RuleBook | None", catalogs: Collection[Catalog]) -> Steps[None]:
         """Find what these rules are about, which are about to be applied."""
         self._prepared = yield from self.compile(book, catalogs)
 
-    def compile(self, book: "RuleBook | None", catalogs: Iterable[Catalog]) -> Steps[RuleTable]:
+    def compile(self, book: "RuleBook | None", catalogs: Collection[Catalog]) -> Steps[RuleTable]:
         """The table of all entries of these catalogues; what is still right is taken over."""
         return compile_table(book, catalogs, (self.table, self._prepared))
 
@@ -175,6 +178,11 @@ class Judge:
             if audience in self.audiences:
                 self._judged.put(key, known)
         return known
+
+    def judge_pipeline(self, audience: str, pipeline: "AnyPipeline") -> list[Judgement]:
+        """The judgement of a pipeline as a whole, then that of each of its steps."""
+        routes = Route(RESERVED, pipeline.name), *pipeline.routes
+        return [self.judge_thing(audience, route.upstream, Kind.TOOL, route.original) for route in routes]
 
     def may_use(self, view: View, upstream: str, tool: str) -> bool:
         """True if the audience of `view` is not denied a tool, by its server's own name of it."""
