@@ -46,7 +46,10 @@ case ${1:-} in
     checks) checks ;;
     tests) tests "not real and not everything" "${@:2}" ;;
     all) HUBD_REQUIRE_REAL=1 tests "not everything" --durations=10 "${@:2}" ;;
-    everything) HUBD_REQUIRE_REAL=1 HUBD_DURATIONS=${HUBD_DURATIONS:-compare} tests "(everything or not everything)" --durations=10 "${@:2}" ;;
+    everything)
+        export HUBD_REQUIRE_REAL=1 HUBD_DURATIONS=${HUBD_DURATIONS:-compare} HUBD_HYPOTHESIS=${HUBD_HYPOTHESIS:-more}
+        tests "(everything or not everything)" --durations=10 "${@:2}"
+        ;;
     *)
         echo "check.sh: unknown mode '${1:-}': say checks, tests, all or everything" >&2
         exit 2

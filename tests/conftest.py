@@ -18,9 +18,12 @@ from tests.support.oauth import fixture as oauth_fixture
 
 TESTS = Path(__file__).parent
 
-settings.register_profile("same", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+same = settings(derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("more", same)
+settings.register_profile("same", same, max_examples=50)
 settings.load_profile(os.environ.get("HUBD_HYPOTHESIS", "same"))
-"""The same examples in every run, however slow the machine; HUBD_HYPOTHESIS=default looks further."""
+"""The same examples in every run, however slow the machine, and twice as many with `more`, which `make everything` has;
+HUBD_HYPOTHESIS=default looks further."""
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 """A shell ignores SIGINT for tests in the background, and all programs that they start would inherit that."""

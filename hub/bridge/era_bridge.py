@@ -143,9 +143,10 @@ class EraBridge:
         if caller.era is Era.MODERN and (text := sealed_request_state.state_of(request)) is not None:
             try:
                 state = self._states.open(text, caller.identity.principal, request, HUB)
-                if state.mode != PARK:
+                if state.mode == PARK:
+                    return await self.parking.resume(state, sealed_request_state.answers_of(request), exchange)
+                if state.mode != sealed_request_state.ASK:  # else somebody was asked about it before it began
                     raise BadState(sealed_request_state.INVALID)
-                return await self.parking.resume(state, sealed_request_state.answers_of(request), exchange)
             except BadState as error:
                 return error.failure
         if caller.era is Era.LEGACY or not can_be_asked(caller.capabilities):

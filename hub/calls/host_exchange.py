@@ -240,6 +240,10 @@ class HostExchange:
         """The request is carried out as this operation; a failure tells it to the host."""
         self.ref = ref
 
+    def note_unrecorded(self) -> None:
+        """None of the stages that the request passed makes a record of it."""
+        self.is_operation = False
+
     def follow_questions(self, hear: HearQuestion | None) -> None:
         """Tell `hear` of questions that its host was asked; None: nobody."""
         self.hear_question = hear

@@ -1,5 +1,6 @@
 """The end of one step of a pipeline at its host: what it reports and asks goes by the call of the pipeline."""
 
+from collections.abc import Callable
 from math import isfinite
 from typing import Final
 
@@ -21,18 +22,30 @@ class StepExchange(HostExchange):
     """One running step. Its host is asked while it waits, whatever its era, by `call`: the request of the host, or what
     outlives that."""
 
-    __slots__ = ("_at", "_call", "_id", "_is_over", "_of", "_profile")
+    __slots__ = ("_at", "_call", "_find_view", "_id", "_is_over", "_of", "_profile")
     is_step = True
 
-    def __init__(self, exchange: HostExchange, call: HostEnd, view: View, id: str, at: int, of: int) -> None:
-        """`exchange`: of the request that began the pipeline. It is step `id`, the one after `at` others, of so
-        many."""
-        super().__init__(call.caller, tell_nobody, view=view, host=exchange.host, find_ends=exchange.find_ends)
+    def __init__(
+        self, exchange: HostExchange, call: HostEnd, find_view: Callable[[], View], id: str, at: int, of: int
+    ) -> None:
+        """`exchange`: of the request that began the pipeline; `find_view`: finds the view in which the tool is found,
+        by the rules of now. It is step `id`, the one after `at` others, of so many."""
+        self._find_view = find_view
+        super().__init__(call.caller, tell_nobody, host=exchange.host, find_ends=exchange.find_ends)
         self.wait_for_tasks()
         self.wants_progress = call.wants_progress
         self._call, self._id, self._at, self._of = call, id, at, of
         self._is_over = False
         self._profile = exchange.profile
+
+    @property
+    def view(self) -> View:
+        """Found anew whenever somebody looks: other rules may have come, and the view does not say whose step it is."""
+        return self._find_view()
+
+    @view.setter
+    def view(self, view: View) -> None:
+        """That of the base class is not kept."""
 
     @property
     def profile(self) -> str:

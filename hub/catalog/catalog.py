@@ -263,8 +263,10 @@ class Catalog:
         view: View,
         choose: Callable[[str, Kind, VisibleEntry], VisibleEntry | None],
         permits: Callable[[Route], bool],
+        asks_about: "Callable[[ShownPipeline | HiddenPipeline], bool | None]",
     ) -> "Catalog":
-        """The catalogue of `view`: the same, but of the entries of each upstream what `choose` makes of them."""
+        """The catalogue of `view`: the same, but of the entries of each upstream what `choose` makes of them.
+        `asks_about` tells of pipelines whether a person is asked before they are carried out; None: they are denied."""
         parts = [part.select(partial(choose, part.name)) for part in self.parts]
         is_same = all(map(is_, parts, self.parts))
         names = self.names if is_same else NameTable(parts, chosen_from=self.names)
@@ -277,7 +279,12 @@ class Catalog:
             profile=self.profile,
             doubts=self.doubts,
             permits=permits,
-            pipelines=self.pipelines.values(),
+            pipelines=[
+                each.mark_as_asking() if asks else each
+                for each in self.pipelines.values()
+                if (asks := asks_about(each)) is not None
+            ],
+            hidden_pipelines=[each for each in self.hidden_pipelines.values() if asks_about(each) is not None],
             optional=self.optional.values(),
         )
 

@@ -51,3 +51,10 @@ def marks_of(fields: Mapping[str, Raw], tool: str, hints: Hints, *, trusted: boo
         ("open-world", believed.get("openWorldHint") != _FALSE),
     )
     return frozenset(mark for mark, holds in held if holds)
+
+
+def join_marks(steps: Sequence[frozenset[str]]) -> frozenset[str]:
+    """The marks of what calls several tools: it only reads if all of them do, and may do harm if any of them may."""
+    if not steps:
+        return WORST
+    return frozenset.intersection(*steps) & {"read-only", "idempotent"} | frozenset.union(*steps) & WORST

@@ -24,7 +24,6 @@ ENDS_SOON_S: Final = 300.0
 """A sign-in that ends within this, and is not renewed without a person, will not do."""
 FAILURES: Final = 1 << 30
 """A server that fails is waited for as long as was said: it may be about to be mended."""
-_STRICTER: Final = ("allow", "ask", "held back", "deny")
 _MEMBERS: Final = """\
   ok      whether all is well
   checks  of each server, tool and pipeline: name, kind, server, state, tools (there), expires_s (its sign-in; null: it
@@ -187,13 +186,11 @@ def judge(name: str, found: ReadinessFacts) -> Readiness:
 def _judge_pipeline(row: PipelineRow, found: ReadinessFacts) -> Readiness:
     """A pipeline is as ready as its steps are."""
     problems = [row.problem] if row.problem else []
-    effects = [found.effects[row.name].effect if row.name in found.effects else "allow"]
-    problems += _of_effect(effects[0])
-    for at, step in enumerate(row.steps):
-        if not step.server and row.problem:  # which says so
-            continue
-        its = judge(step.tool, found)
-        effects += [its.effect] if its.effect else []
+    steps = [] if row.problem else [judge(step.tool, found) for step in row.steps]
+    effect = found.effects[row.name].effect if row.name in found.effects else "allow"
+    if effect not in {its.effect for its in steps}:  # else it is that of the step
+        problems += _of_effect(effect)
+    for at, (step, its) in enumerate(zip(row.steps, steps, strict=False)):
         where = f"step {at + 1} of {len(row.steps)} ({step.id}: {step.tool})"
         problems += [f"{where}: {problem}" for problem in its.problems]
     return Readiness(
@@ -201,7 +198,7 @@ def _judge_pipeline(row: PipelineRow, found: ReadinessFacts) -> Readiness:
         kind="pipeline",
         server=RESERVED,
         state="hidden" if row.problem else "shown",
-        effect=max(effects, key=_STRICTER.index),
+        effect=effect,
         problems=(*problems, *row.doubts),
     )
 

@@ -7,7 +7,7 @@ tool, and None where they are too few to tell.
 
 from msgspec import Struct
 
-from hub.control.answers import ProjectRow
+from hub.control.answers import HostRow, ProjectRow
 from hub.control.call_messages import CallTotals, RunningRow
 
 
@@ -74,23 +74,9 @@ class ServerRow(Struct, frozen=True, kw_only=True):
     """Operations of the last five minutes, in steps of five seconds, the newest last, which is not over."""
 
 
-class AttachedRow(Struct, frozen=True, kw_only=True):
+class AttachedRow(HostRow, frozen=True, kw_only=True):
     """One attached host. Hosts of one label share `calls` and `cost`."""
 
-    host: str = ""
-    label: str = ""
-    principal: str = ""
-    transport: str = ""
-    version: str | None = None
-    endpoint: str = ""
-    profile: str | None = None
-    search: bool = False
-    tools: int | None = None
-    tokens: int | None = None
-    idle_s: float = 0.0
-    attached_s: float = 0.0
-    in_flight: int = 0
-    asked: int = 0
     calls: int = 0
     """Operations that servers have carried out, since the hub started."""
     cost: float = 0.0

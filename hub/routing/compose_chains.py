@@ -38,6 +38,7 @@ import trio
 from cache.resource_cache import ResourceCache
 from config.loading.checks.json_schemas import HAS_SCHEMAS
 from config.security_settings import HookConfig
+from config.server_names import RESERVED
 from config.settings import UpstreamConfig
 from hub.bridge.era_bridge import EraBridge
 from hub.calls.chain import WAIT, Chain, EraStage, Intent, Next, Outcome, Stage, Wait
@@ -119,6 +120,8 @@ class Chains:
         self.contents = ContentRecorder()
         self._recorded: dict[str, Stage] = {}
         self._cut: dict[str, Stage] = {}
+        self.of_pipelines: Chain | None = None
+        """What a call of a pipeline passes as a whole, before any of its steps; None: there are no rules."""
         self._live = live
         self.results: LargeResults | None = None
         """The results that are kept; None: none were ever cut."""
@@ -169,6 +172,7 @@ class Chains:
         self._recorded |= {name: self.contents for name, config in configs.items() if config.record}
         if self._trail is not None:
             self._trail.judge = None if self._judge.book is None else self._judge
+        self.of_pipelines = None
         if self._judge.book is not None:
             self._put_rules(configs)
         if self._pins is not None:
@@ -218,10 +222,14 @@ class Chains:
     def _put_rules(self, configs: Mapping[str, UpstreamConfig]) -> None:
         from hub.rules.policy.gate import Gate, SentCalls  # not above: only rules need it
 
-        self.gates |= dict.fromkeys(configs, Gate(self._judge, self._refuse))
-        if names := list(filter(self._judge.may_ask, configs)):
+        gate = Gate(self._judge, self._refuse)
+        self.gates |= dict.fromkeys(configs, gate)
+        asking: list[Stage] = []
+        if names := list(filter(self._judge.may_ask, (RESERVED, *configs))):
             assert self._load_ask is not None, "people can be asked"
-            self.asking |= dict.fromkeys(names, self._load_ask())
+            asking.append(self._load_ask())
+            self.asking |= dict.fromkeys(names, asking[0])
+        self.of_pipelines = Chain((gate, *asking), self._way_back, self._eras, ())
         if self._judge.legs is not None:
             sent = SentCalls(self._judge)
             self.sent |= {name: sent for name, config in configs.items() if config.flow}

@@ -311,7 +311,7 @@ class LiveCatalog:
             if rules is not None and view not in new and view.base in new:
                 finish(new.choose(view, rules, old.get(view)))
         for view in list(old):
-            if view.audience and not self.judge.is_current(view.audience):
+            if view.audience and view.audience not in self.judge.audiences:
                 continue  # rules have other audiences now
             base = structs.replace(view, search=False, audience="")
             if base != view and (base in new or view.server):

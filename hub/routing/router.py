@@ -319,6 +319,10 @@ class Router:
             await self.live.settled.wait()  # before it is not known which there are
             if (own := self._own.find(name, exchange.view)) is not None:
                 return await own(request, exchange, self._operate)
+            if self.chains.of_pipelines is not None and not exchange.view.server:
+                from hub.routing.pipelines.judge_whole import note_denied  # not above: few hubs have one
+
+                note_denied(request, exchange, name, self.chains.of_pipelines, self.live)
         return await self._operate(request, exchange)
 
     async def _call_optional(self, request: Request, exchange: HostExchange, operate: Operate) -> Reply:
@@ -358,8 +362,15 @@ class Router:
         """Answer a call of a pipeline."""
         from hub.routing.pipelines.run import PipelineRun  # not above: few hubs have one
 
-        run = PipelineRun(pipeline, request, exchange, operate, self._replies, self.live)
-        return await run.answer(self._bridge)
+        async def run(arguments: Raw | None) -> Reply:
+            work = PipelineRun(pipeline, request, exchange, operate, self._replies, self.live, arguments)
+            return await work.answer(self._bridge)
+
+        if (chain := self.chains.of_pipelines) is None:
+            return await run(request.params.get("arguments"))
+        from hub.routing.pipelines.judge_whole import pass_rules
+
+        return await pass_rules(pipeline, request, exchange, chain, self.live, run)
 
     async def _operate(self, request: Request, exchange: HostExchange) -> Reply:
         """Answer a call, a prompt or a read; of several owners the first that has it."""

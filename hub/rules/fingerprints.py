@@ -44,6 +44,11 @@ def key_of(kind: Kind, name: str) -> str:
     return f"{kind.value}/{name}"
 
 
+def list_of(key: str) -> str:
+    """The list that a key is of, or the instructions."""
+    return key.partition("/")[0]
+
+
 def split_key(key: str) -> tuple[Kind | None, str]:
     """The list that a key is of, and the server's own name of the entry; None: it is that of the instructions."""
     kind, slash, name = key.partition("/")
@@ -82,7 +87,7 @@ def _read_without(key: str, definition: Definition, ignore: Iterable[str]) -> An
 
 
 def _hash(key: str, value: Any) -> str:
-    return sha256(b"%b %b\0%b" % (_PREFIX, key.partition("/")[0].encode(), _encode(value))).hexdigest()
+    return sha256(b"%b %b\0%b" % (_PREFIX, list_of(key).encode(), _encode(value))).hexdigest()
 
 
 def state_of(hashes: Mapping[str, str]) -> str:

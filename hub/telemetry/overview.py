@@ -255,6 +255,4 @@ def _costs(counted: Counted) -> Iterator[CostRow]:
 
 
 def _host(host: HostRow, counted: Counted) -> AttachedRow:
-    members = structs.asdict(host)
-    del members["listening"]
-    return AttachedRow(**members, calls=counted.calls[host.label], cost=counted.prices["host", host.label])
+    return AttachedRow(**structs.asdict(host), calls=counted.calls[host.label], cost=counted.prices["host", host.label])

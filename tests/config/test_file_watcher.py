@@ -12,6 +12,7 @@ from watchfiles._rust_notify import WatchfilesRustInternalError
 from config.file_watcher import POLL_S, STEP_MS, Watcher, inspect
 from config.safe_reading import MAX_PROJECT_BYTES
 from hub.linux import inotify
+from tests.support.everything import draw
 
 
 def test_links_in_a_circle_are_no_trap(tmp_path):
@@ -115,7 +116,10 @@ def make_a_directory(file):
 WAYS = [write_in_place, rename_over, save_as_vim_does, delete, make_unreadable, make_a_directory]
 
 
-@pytest.fixture(params=["the library watches", "the kernel is waited for", "the kernel has nothing for it"])
+WATCHED_BY = ["the library watches", "the kernel is waited for", "the kernel has nothing for it"]
+
+
+@pytest.fixture
 def watched_by(request, monkeypatch):
     if request.param != "the library watches":
         monkeypatch.setattr("config.file_watcher.QUIET_S", -1.0)
@@ -128,9 +132,8 @@ def no_library():
 
 
 @pytest.mark.covers("F-C-04", "F-C-03")
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.usefixtures("watched_by")
-async def test_every_way_to_save_is_noticed_and_so_is_the_next(place, way):
+@pytest.mark.parametrize(("watched_by", "way"), draw(7, WATCHED_BY, WAYS), indirect=["watched_by"])
+async def test_every_way_to_save_is_noticed_and_so_is_the_next(place, watched_by, way):
     file = place / "hubd.toml"
     async with watching(file) as eye:
         way(file)

@@ -18,6 +18,7 @@ FUNCTIONS = {"call_upstream", "find_cached", "go_through"}
 WITH_INTENT = {
     "hub/routing/run_chain.py": {"intent.target.upstream.begin", "intent.target.upstream.call"},
     "hub/routing/make_intents.py": {"intent.target.upstream.subscribe", "call_upstream", "go_through"},
+    "hub/routing/pipelines/judge_whole.py": {"go_through"},
     "hub/routing/compose_chains.py": {"self._reads.call", "find_cached"},
     "hub/routing/cached_copies_for_hosts.py": {"reads.peek"},
 }

@@ -28,7 +28,7 @@ def test_a_server_that_hangs_delays_no_list_of_a_cold_start(tmp_path):
     file = tmp_path / "xdg_config_home" / "hubd" / "hubd.toml"
     file.parent.mkdir()
     file.write_text(config(2))
-    with running([HUBD, "serve"], tmp_path / "first.log", env=env) as first:
+    with running([HUBD, "serve"], tmp_path / "first.log", env=env, forked=True) as first:
         first.wait_for("/mcp")
         state = tmp_path / "xdg_state_home" / "hubd"
         for number in range(SERVERS):
@@ -36,7 +36,7 @@ def test_a_server_that_hangs_delays_no_list_of_a_cold_start(tmp_path):
         wait_until_written(state / "memory.json", '"late":{"')
     file.write_text(config(GRACE_S))
     begun = perf_counter()
-    with running([HUBD, "connect"], tmp_path / "connect.log", env=env) as shim:
+    with running([HUBD, "connect"], tmp_path / "connect.log", env=env, forked=True) as shim:
         try:
             for id, method, params in ((1, "initialize", INITIALIZE), (2, "tools/list", {})):
                 message = {"jsonrpc": "2.0", "id": id, "method": method, "params": params}
@@ -45,5 +45,5 @@ def test_a_server_that_hangs_delays_no_list_of_a_cold_start(tmp_path):
             assert perf_counter() - begun < GRACE_S / 2
             assert len(json.loads(answer.string)["result"]["tools"]) == SERVERS * 6
         finally:
-            with running([HUBD, "stop"], tmp_path / "stop.log", env=env) as stop:
+            with running([HUBD, "stop"], tmp_path / "stop.log", env=env, forked=True) as stop:
                 stop.exit_code()

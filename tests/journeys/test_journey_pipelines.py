@@ -187,20 +187,6 @@ async def test_a_no_to_the_second_step_ends_it(pair: Pair, autojump_clock):
         assert calls_of(fakes["files"]) == []
 
 
-@pytest.mark.covers("EF-3", "EF-5")
-async def test_a_denied_second_step_is_as_unknown_as_ever(pair: Pair, autojump_clock):
-    fakes = servers(pair)
-    policy = PolicyConfig(deny=("files__write principal:bob",))
-    async with pair.house(fakes, pipelines=PIPELINES, policy=policy) as (house, host):
-        assert "isError" not in await host.call("hub__save_issue", {"number": 7})
-        other = await pair.host(house, identity=BOB)
-        refused = await other.call("hub__save_issue", {"number": 7})
-        unknown = (await other.error("tools/call", {"name": "files__write", "arguments": {}}))["message"]
-        assert said(refused) == f"step 2 of 2 (save: files__write) failed: {unknown}. Step 1 was carried out."
-        assert failure_of(refused)["executed"] == "yes"
-        assert len(calls_of(fakes["files"])) == 1
-
-
 @pytest.mark.covers("EF-5")
 async def test_a_failing_step_says_what_was_done(pair: Pair, autojump_clock):
     error = pair.whole(content=text("no space left"), isError=True)

@@ -9,7 +9,7 @@ from tests.journeys.pairs import Pair
 from tests.journeys.test_journey_accounts import CURSOR, TWO, apply, sent, servers, who
 from tests.journeys.test_journey_hooks import hook
 from tests.journeys.test_journey_large_results import LIMIT, id_in, logs, said
-from tests.journeys.test_journey_pipelines import PIPELINES, calls_of
+from tests.journeys.test_journey_pipelines import APPROVED, CAN, PIPELINES, calls_of
 from tests.journeys.test_journey_pipelines import servers as servers_of_pipeline
 
 
@@ -58,3 +58,21 @@ async def test_the_rest_of_a_result_is_denied_with_its_tool(pair: Pair, autojump
         await apply(house, structs.replace(house.hub.config, policy=policy))
         assert said(await host.call("hub__read_result", rest)) == "this result is no longer kept; call the tool again"
         assert (await host.error("resources/read", {"uri": f"hub://results/{id}"}))["message"]
+
+
+@pytest.mark.covers("POL-11", "EF-3")
+async def test_a_step_that_waits_for_a_person_is_judged_by_the_profile_of_its_host(pair: Pair, autojump_clock):
+    fakes = servers_of_pipeline(pair)
+    profiles = {"coding": Profile(hosts=("cursor",), tools=("hub__*",))}
+    ask = PolicyConfig(ask=("files__write",))
+    async with pair.house(fakes, pipelines=PIPELINES, profiles=profiles, policy=ask) as (house, _):
+        cursor = await pair.host(house, identity=CURSOR, capabilities=CAN)
+
+        async def agree_late(params):
+            await apply(house, structs.replace(house.hub.config, policy=later))
+            return APPROVED
+
+        later = structs.replace(ask, deny=("files__write profile:coding",))
+        cursor.on["elicitation/create"] = agree_late
+        assert (await cursor.call("hub__save_issue", {"number": 7}))["isError"]
+        assert calls_of(fakes["files"]) == []

@@ -28,7 +28,7 @@ from tests.support.processes import HUBD, PYTHON_1, PYTHON_2, free_port, running
 from tests.support.seeds import RUN_SEED
 
 HOSTS = Path(__file__).parent / "hosts"
-LIMIT_S = 120
+LIMIT_S = 240
 WAYS = ("stdio", "http")
 PYTHONS = {"L": (PYTHON_1, "flows1"), "M": (PYTHON_2, "flows2")}
 CALL_TOOL = "hub__call_tool"

@@ -17,7 +17,7 @@ from tests.support.everything import everything_but, parameters_of
 from tests.support.processes import HUBD, NODE_ENV, PYTHON_1, PYTHON_2
 
 HOSTS = Path(__file__).parent / "hosts"
-LIMIT_S = 120
+LIMIT_S = 240
 AT_A_TIME = 3
 
 

@@ -5,6 +5,7 @@ process id and its end are told.
 """
 
 import atexit
+import fcntl
 import gc
 import json
 import os
@@ -13,6 +14,7 @@ import secrets
 import signal
 import socket
 import sys
+import termios
 import threading
 from collections.abc import Callable
 from types import ModuleType
@@ -104,6 +106,8 @@ def _become(request: dict[str, object], standard: list[int]) -> NoReturn:
         setattr(sys, f"__{name}__", stream)
     if request["leads"]:
         os.setsid()
+    if request["in_terminal"]:
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
     os.environ.clear()
     os.environ.update(request["env"])  # type: ignore[call-overload]
     os.chdir(str(request["cwd"]))

@@ -2,8 +2,8 @@
 
 `run_hubd` takes the place of `subprocess.run([HUBD, ...])`, `Fork` that of `subprocess.Popen`. The command is a process
 of its own all the same, with its own environment, descriptors and end; but it is a fork of one that has imported
-everything (`command_server.py`). What is about the start itself, a terminal or a signal keeps a process that the
-installed command starts.
+everything (`command_server.py`), also in a terminal (`terminal.py`). What is about the start itself keeps a process
+that the installed command starts.
 """
 
 import atexit
@@ -19,6 +19,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from threading import Thread
+from typing import IO
 
 from tests.support.processes import HUBD
 
@@ -86,9 +87,12 @@ def _start(
     prefix: Sequence[str] = (),
     *,
     leads: bool = False,
+    in_terminal: bool = False,
 ) -> None:
-    """Ask for a process with these descriptors, which are closed here; it `leads` a session of its own, if it is to."""
-    request = {"argv": argv, "env": dict(env), "cwd": str(cwd or os.getcwd()), "leads": leads}
+    """Ask for a process with these descriptors, which are closed here; it `leads` a session of its own, if it is to,
+    the terminal of which is its standard input, if that is one."""
+    how = {"leads": leads, "in_terminal": in_terminal}
+    request = {"argv": argv, "env": dict(env), "cwd": str(cwd or os.getcwd()), **how}
     try:
         socket.send_fds(_requests(tuple(prefix)), [json.dumps(request).encode()], descriptors)
     finally:
@@ -98,17 +102,29 @@ def _start(
 
 class Fork:
     """A command that runs: as `subprocess.Popen` with pipes to its standard input and from its standard output, in a
-    session of its own; `stderr` is a descriptor."""
+    session of its own; `stderr` is a descriptor. Or all three are the `terminal`."""
+
+    stdin: IO[bytes]
+    stdout: IO[bytes]
 
     def __init__(
-        self, arguments: Sequence[object], env: Mapping[str, str], *, cwd: Path | None, stderr: int | None
+        self,
+        arguments: Sequence[object],
+        env: Mapping[str, str],
+        *,
+        cwd: Path | None,
+        stderr: int | None = None,
+        terminal: int | None = None,
     ) -> None:
         self.args = [str(HUBD), *map(str, arguments)]
-        (taken, given), (out, told) = os.pipe(), os.pipe()
         self._end, theirs = socket.socketpair()
-        said = [taken, told, os.dup(told if stderr is None else stderr), theirs.detach()]
-        _start(self.args, env, cwd, said, leads=True)
-        self.stdin, self.stdout = open(given, "wb"), open(out, "rb")  # noqa: SIM115
+        if terminal is None:
+            (taken, given), (out, told) = os.pipe(), os.pipe()
+            standard = [taken, told, os.dup(told if stderr is None else stderr)]
+            self.stdin, self.stdout = open(given, "wb"), open(out, "rb")  # noqa: SIM115
+        else:
+            standard = [os.dup(terminal) for _ in range(3)]
+        _start(self.args, env, cwd, [*standard, theirs.detach()], leads=True, in_terminal=terminal is not None)
         self._told = b""
         self._code: int | None = None
         while b"\n" not in self._told:
@@ -152,6 +168,10 @@ class Fork:
     def terminate(self) -> None:
         """Send it SIGTERM, unless it has ended."""
         self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """Send it SIGKILL, unless it has ended."""
+        self.send_signal(signal.SIGKILL)
 
 
 def _write(descriptor: int, data: bytes) -> None:

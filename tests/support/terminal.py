@@ -17,6 +17,8 @@ from rich.cells import cell_len
 
 from hub.cli.render.blocks import Block
 from hub.cli.render.terminal import UNLIMITED, Screen
+from tests.support.commands import Fork
+from tests.support.processes import HUBD
 
 PATIENCE_S = 60
 CODES = re.compile(r"\x1b(?:\[[0-9;?]*[A-Za-z]|\][^\x07]*\x07|[=>])")
@@ -24,7 +26,7 @@ CODES = re.compile(r"\x1b(?:\[[0-9;?]*[A-Za-z]|\][^\x07]*\x07|[=>])")
 
 
 class Terminal:
-    """A program whose standard streams are a terminal of `columns` times `rows`."""
+    """A program whose standard streams are a terminal of `columns` times `rows`; the command of hubd is a fork."""
 
     def __init__(
         self,
@@ -38,16 +40,21 @@ class Terminal:
         self._main, child = os.openpty()
         fcntl.ioctl(child, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         words = [str(word) for word in argv]
-        self.process = subprocess.Popen(
-            words,
-            stdin=child,
-            stdout=child,
-            stderr=child,
-            env={"TERM": "xterm", **env},
-            cwd=cwd,
-            start_new_session=True,
-            preexec_fn=_takes_the_terminal,
-        )
+        env = {"TERM": "xterm", **env}
+        self.process: Fork | subprocess.Popen[bytes]
+        if words[0] == str(HUBD):
+            self.process = Fork(words[1:], env, cwd=cwd, terminal=child)
+        else:
+            self.process = subprocess.Popen(
+                words,
+                stdin=child,
+                stdout=child,
+                stderr=child,
+                env=env,
+                cwd=cwd,
+                start_new_session=True,
+                preexec_fn=_takes_the_terminal,
+            )
         os.close(child)
         self.output = ""
         """All that was written so far, codes included."""

@@ -126,6 +126,10 @@ class StreamSession(SessionFrame):
         except BadPeer as error:
             self._fault = self._fault or str(error)
 
+    async def _listen_to_end(self) -> None:
+        await self._listen()
+        self._scope.cancel()
+
     def _heard(self) -> int:
         return self.peer.messages
 

@@ -7,18 +7,18 @@ them may. A hint that is missing means the worst.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import islice
-from typing import Final
+from typing import Final, Self
 
-from msgspec import Raw, Struct
+from msgspec import Raw, Struct, structs
 
 from config.diagnostics import needs_extra
 from config.loading.checks.json_schemas import HAS_SCHEMAS
 from config.profile_settings import Pipeline
-from hub.catalog.pipelines.tools_of_steps import StepFlaw, ToolsOfSteps, find_misfits
+from hub.catalog.pipelines.tools_of_steps import StepFlaw, ToolsOfSteps, find_misfits, way_to
 from hub.catalog.upstream_entries import Route
 from hub.catalog.visible_names import Rules
 from hub.wire.jsonrpc import encode, peek_object, raw
-from hub.wire.mcp import HUB_TOOLS
+from hub.wire.mcp import HUB_POLICY, HUB_TOOLS
 from hub.wire.upstream_snapshot import ListEntry
 from upstreams.inventory.compiled_schemas import ToolSchema, Uncheckable
 
@@ -45,12 +45,20 @@ class ShownPipeline(Struct, frozen=True, eq=False):
     doubts: tuple[StepFlaw, ...] = ()
     """Steps that will probably fail."""
 
+    def mark_as_asking(self) -> Self:
+        """The same; hosts are told that a person is asked before a step, or the whole, is carried out."""
+        fields = {**self.entry.fields, "_meta": raw({HUB_POLICY: "ask"})}
+        return structs.replace(self, entry=ListEntry(self.name, fields))
+
 
 class HiddenPipeline(Struct, frozen=True):
     """A pipeline that no host is shown, and why."""
 
     name: str
     """As hosts would call it."""
+    pipeline: Pipeline
+    routes: tuple[Route, ...] = ()
+    """The way to the tool of each step, be it there or not."""
     flaws: tuple[StepFlaw, ...] = ()
     """Steps whose tools are not there."""
     why: str = ""
@@ -60,6 +68,9 @@ class HiddenPipeline(Struct, frozen=True):
         """The reason, in one line. `may_tell`: tells the names of tools that may be told."""
         told = [flaw.tell(filter(may_tell, flaw.near)) for flaw in self.flaws[:MAX_TOLD]]
         return "; ".join([*told, *([self.why] if self.why else [])])
+
+
+AnyPipeline = ShownPipeline | HiddenPipeline
 
 
 def lay_out(rules: Rules, tools: ToolsOfSteps) -> tuple[list[ShownPipeline], list[HiddenPipeline]]:
@@ -76,7 +87,9 @@ def lay_out(rules: Rules, tools: ToolsOfSteps) -> tuple[list[ShownPipeline], lis
             missing = [at for at, tool in enumerate(found) if tool is None]
             why = compiled if isinstance(compiled, str) else ""
             flaws = tuple(tools.explain_missing(pipeline, at) for at in missing)
-            hidden.append(HiddenPipeline(visible, flaws, why))
+            steps = zip(found, pipeline.steps, strict=True)
+            ways = tuple(way_to(step.tool) if tool is None else tool.route for tool, step in steps)
+            hidden.append(HiddenPipeline(visible, pipeline, ways, flaws, why))
             continue
         fields = {"name": raw(visible), "description": raw(pipeline.description), "inputSchema": Raw(schema)}
         fields["annotations"] = raw(annotations([peek_object(tool.entry.fields.get("annotations")) for tool in there]))

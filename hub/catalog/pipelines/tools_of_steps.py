@@ -58,6 +58,12 @@ def name_step(pipeline: Pipeline, at: int) -> str:
     return f"step {at + 1} of {len(steps)} ({steps[at].id}: {steps[at].tool})"
 
 
+def way_to(tool: str) -> Route:
+    """The way to a tool that is not there, as rules would judge it."""
+    id, mark, rest = tool.partition("__")
+    return Route(id, rest) if mark else Route("", tool)
+
+
 class ToolsOfSteps:
     """The tools that steps may call. `route` leads from a visible name to its owner; `heard`: servers whose tools are
     known."""

@@ -63,6 +63,7 @@ class PipelineRun:
     _operate: Operate
     _replies: HostReplies
     _live: LiveCatalog
+    _arguments: Raw | None = None
     _has_sent: bool = True
     """The step that ran last has been sent to its server."""
 
@@ -86,7 +87,7 @@ class PipelineRun:
 
     async def _carry_out(self, call: HostEnd, held: Account) -> Reply:
         """Carry out all steps, on behalf of `call`. Results that later steps need are `held`."""
-        given = self._request.params.get("arguments", NO_ARGUMENTS)
+        given = NO_ARGUMENTS if self._arguments is None else self._arguments
         if lines := self._misfits(given):
             text = f"The arguments do not fit the input schema of {self._shown.name}. Nothing was executed."
             return self._error(InvalidArguments("\n".join([text, *lines])))
@@ -122,7 +123,7 @@ class PipelineRun:
     async def _carry_out_step(self, at: int, arguments: Raw, call: HostEnd) -> Reply:
         """Carry out one step, as if the host had called its tool."""
         step, request = self._shown.pipeline.steps[at], self._request
-        exchange = StepExchange(self._exchange, call, self._view(), step.id, at, len(self._shown.pipeline.steps))
+        exchange = StepExchange(self._exchange, call, self._view, step.id, at, len(self._shown.pipeline.steps))
         params = {"name": raw(step.tool), "arguments": arguments}
         params |= {name: request.params[name] for name in ("_meta",) if name in request.params}  # its trace
         exchange.report_start(step.tool)

@@ -16,7 +16,7 @@ from collections import Counter, deque
 from collections.abc import Callable
 from typing import Final
 
-from msgspec import Raw, Struct
+from msgspec import Raw, Struct, field
 
 from hub.bridge.sealed_request_state import NO_ROUND, FirstRound
 from hub.calls.chain import Target
@@ -116,7 +116,7 @@ class ApprovalRequest(Struct, eq=False):
     """The call for which it was made."""
     is_shown: bool = False
     """A host shows it to its user now, and waits with its call."""
-    states: BoundedDict[str, None] = BoundedDict(MAX_STATES)
+    states: BoundedDict[str, None] = field(default_factory=lambda: BoundedDict(MAX_STATES))
     """The questions to modern hosts that have no answer yet."""
     is_approved: bool = False
     """One call may take this yes."""
@@ -129,7 +129,6 @@ class Requests:
     def __init__(self, is_used: Callable[[str], bool] = lambda id: False) -> None:
         self._is_used = is_used
         self._by_id: dict[str, ApprovalRequest] = {}
-        self._by_wish: dict[tuple[Subject, str, str], ApprovalRequest] = {}
         self._new: BoundedDict[Identity, TokenBucket] = BoundedDict(MAX_KNOWN)
         self._declined: BoundedDict[Subject, deque[float]] = BoundedDict(MAX_KNOWN)
         self._unasked: BoundedDict[Subject, float] = BoundedDict(MAX_KNOWN)
@@ -152,9 +151,10 @@ class Requests:
             Overloaded: there are too many new ones.
         """
         self._forget_old(now)
-        if (found := self._by_wish.get(wish.key)) is not None:
-            found.wish = wish
-            return found
+        for found in self._by_id.values():
+            if found.wish.key == wish.key:
+                found.wish = wish
+                return found
         counts = Counter(each.wish.subject.identity for each in self._by_id.values())
         if counts[wish.subject.identity] >= MAX_KEPT:
             raise _too_many("wait for a person's approval", wish)
@@ -164,15 +164,13 @@ class Requests:
             raise _too_many("needed a person's approval within a minute", wish)
         if len(self._by_id) >= MAX_REQUESTS:
             self.drop(max(self._by_id.values(), key=lambda each: counts[each.wish.subject.identity]))
-        request = ApprovalRequest(self.new_id(), wish, now, now + ttl_s, states=BoundedDict(MAX_STATES))
-        self._by_id[request.id] = self._by_wish[wish.key] = request
+        request = ApprovalRequest(self.new_id(), wish, now, now + ttl_s)
+        self._by_id[request.id] = request
         return request
 
     def drop(self, request: ApprovalRequest) -> None:
         """Forget a request; calls that wait for it still know it."""
         self._by_id.pop(request.id, None)
-        if self._by_wish.get(request.wish.key) is request:
-            del self._by_wish[request.wish.key]
 
     def may_show(self, request: ApprovalRequest) -> bool:
         """True if its program may show it to its user now. One that it shows already, to a host that comes back with

@@ -11,6 +11,7 @@ from msgspec import Raw, structs
 
 from config.diff import what_runs
 from config.loading.split_accounts import whole_name
+from config.server_names import RESERVED
 from hub.calls.chain import Intent
 from hub.catalog.tool_annotations import hints_for, marks_of
 from hub.rules.approvals.digest_of_arguments import digest_of
@@ -80,7 +81,8 @@ def wish_of(intent: Intent, verdict: Verdict, common: CommonSecrets) -> Wish:
         order = _order_of(peek_object(fields.get("inputSchema")))
         found = marks_of(fields, subject.original, hints, trusted=config.trusted)
         is_users = bool(hints_for(subject.original, hints))
-        marks = show_marks(found, upstream.name, trusted=config.trusted, is_users=is_users)
+        if upstream.name != RESERVED:  # of a pipeline the tools that it is made of are told
+            marks = show_marks(found, upstream.name, trusted=config.trusted, is_users=is_users)
     shown = _hide_secrets(arguments, Mask(config, common))
     lines = (
         ("server", f"{upstream.name}, which is {show_program(config)}"),

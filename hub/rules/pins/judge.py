@@ -11,13 +11,13 @@
 What is held back is in no list, and calls of it are refused.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from typing import Final
 
 from msgspec import Struct, structs
 
 from config.security_settings import Pinning
-from hub.rules.fingerprints import INSTRUCTIONS, KINDS, Definition, Fingerprint, hash_of, key_of, read
+from hub.rules.fingerprints import INSTRUCTIONS, KINDS, Definition, Fingerprint, hash_of, key_of, list_of, read
 from hub.wire.mcp import Kind
 from hub.wire.upstream_snapshot import ListEntry, Snapshot
 
@@ -44,14 +44,19 @@ class Changes(Struct, frozen=True):
 
 
 def compare(
-    hashes: Mapping[str, str], newest: Mapping[str, Fingerprint], approves: Callable[[str, str], bool]
+    hashes: Mapping[str, str],
+    newest: Mapping[str, Fingerprint],
+    approves: Callable[[str, str], bool],
+    seen: Container[str] | None,
+    read: Container[str],
 ) -> Changes:
-    """The differences between what is listed, by its hashes, and what was approved."""
+    """The differences between what is listed, by its hashes, and what was approved. What was not `read` is not gone. Of
+    a list that was never `seen` nothing is new, as it is about to be; None: all of it has to be approved."""
     waiting = [key for key, hash in hashes.items() if not approves(key, hash)]
     return Changes(
-        new=tuple(key for key in waiting if key not in newest),
+        new=tuple(key for key in waiting if key not in newest and (seen is None or list_of(key) in seen)),
         changed=tuple(key for key in waiting if key in newest),
-        gone=tuple(key for key in newest if key not in hashes),
+        gone=tuple(key for key in newest if key not in hashes and list_of(key) in read),
     )
 
 

@@ -139,25 +139,20 @@ class Pins:
         if not first or record.upstream in self.team.content.servers:
             return
         if terms.pinning != "required":
-            found = {key: each for key, each in listed.items() if _list_of(key) in first}
+            found = {key: each for key, each in listed.items() if fingerprints.list_of(key) in first}
             record.accept(found, self._wall())
             self.note("pin", up=record.upstream, what="first sight", items=len(found))
         record.seen += sorted(first)
         self.records.save_soon(record.upstream)
 
     def _compare(self, opened: Opened, terms: PinTerms, hashes: Mapping[str, str], problem: str) -> Changes:
-        """The differences of a server. What was never read is not gone; what a list had that is still to be seen for
-        the first time is new only where all of it has to be approved."""
+        """The differences of a server from what the team has approved, or else from what its record has."""
         record = opened.record
-        newest, approves = record.newest, record.approves
         team = {} if problem else self.team.content.servers.get(record.upstream)
-        if team is not None:
-            newest, approves = team, lambda key, hash: key in team and team[key].hash == hash
-        found = compare(hashes, newest, approves)
-        awaits_sight = team is None and terms.pinning != "required"
-        new = [key for key in found.new if not awaits_sight or _list_of(key) in record.seen]
-        gone = [key for key in found.gone if _list_of(key) in terms.read]
-        return Changes(tuple(new), found.changed, tuple(gone))
+        if team is None:
+            seen = None if terms.pinning == "required" else record.seen
+            return compare(hashes, record.newest, record.approves, seen, terms.read)
+        return compare(hashes, team, lambda key, hash: key in team and team[key].hash == hash, None, terms.read)
 
     def _conclude(self, review: Review, listed: Mapping[str, Definition]) -> None:
         """Keep a review of what serves now, and tell what it brought."""
@@ -296,7 +291,3 @@ class Pins:
 
 def _pins_of(config: UpstreamConfig) -> tuple[object, ...]:
     return config.pinning, config.hidden_text, config.pin_ignore
-
-
-def _list_of(key: str) -> str:
-    return key.partition("/")[0]

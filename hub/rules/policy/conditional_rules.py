@@ -39,7 +39,7 @@ class ConditionalRules:
         """By server and its own name of a tool, what conditions know without arguments, and the types of these."""
 
     def judge(
-        self, book: "RuleBook", mask: int, route: Route, identity: Identity, arguments: Raw | None, account: str
+        self, book: "RuleBook", mask: int, route: Route, identity: Identity, arguments: Raw | None, account: str = ""
     ) -> Verdict:
         """The verdict about a call where the rules of `mask` count, if their conditions hold. `account`: that which
         serves it, of several at its server. Raises CannotJudge: there is none, which is a deny."""

@@ -6,13 +6,13 @@ facts about the caller            `Audience`: callers whom no rule tells apart; 
 arguments of the call             `ConditionalRules`, where a rule that counts has a condition
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from msgspec import Raw, structs
 
-from config.server_names import server_of
+from config.server_names import RESERVED, server_of
 from hub.catalog.catalog import Catalog
 from hub.catalog.endpoint_views import View
 from hub.catalog.time_slices import Steps
@@ -29,6 +29,9 @@ from hub.wire.mcp import Kind
 if TYPE_CHECKING:  # neither is loaded without a rule
     from hub.rules.policy.lethal_trifecta import ThreeLegs
     from hub.rules.policy.rule_book import RuleBook
+
+if TYPE_CHECKING:  # few hubs have one
+    from hub.catalog.pipelines.pipeline_tools import AnyPipeline
 
 if TYPE_CHECKING:
     from hub.bridge.tasks.polled_tasks import Viewer
@@ -82,10 +85,10 @@ class Judge:
         """Others may be denied what one may read."""
         self.book: RuleBook | None = None
         """None: there are no rules, and nothing is looked up."""
-        self._use(RuleTable(None))
-        self._audiences = Audiences()
+        self.audiences = Audiences()
         self._judged: BoundedDict[tuple[str, str, Kind, str], Judgement] = BoundedDict(MAX_JUDGED)
         """By audience, server, list and own name."""
+        self.use(RuleTable(None))
         self._last: tuple[Raw | None, Judgement | None, object, Verdict] = None, None, None, UNRULED
         """The arguments that were judged last, what was known of their tool, for whom, and the account that serves:
         several stages ask of one call in turn. A `Judgement` is made anew whenever rules or lists have changed."""
@@ -109,33 +112,22 @@ class Judge:
             from hub.rules.policy.lethal_trifecta import ThreeLegs  # not above: few hubs go by that
 
             self.legs = self._all_legs = self._all_legs or ThreeLegs(self._clock)
-        self._audiences.adjust(before, book)
+        self.audiences.adjust(before, book)
 
     # --- tables -------------------------------------------------------------------------------------------------------
 
-    def prepare(self, book: "RuleBook | None", catalogs: Iterable[Catalog]) -> Steps[None]:
+    def prepare(self, book: "RuleBook | None", catalogs: Collection[Catalog]) -> Steps[None]:
         """Find what these rules are about, which are about to be applied."""
         self._prepared = yield from self.compile(book, catalogs)
 
-    def compile(self, book: "RuleBook | None", catalogs: Iterable[Catalog]) -> Steps[RuleTable]:
+    def compile(self, book: "RuleBook | None", catalogs: Collection[Catalog]) -> Steps[RuleTable]:
         """The table of all entries of these catalogues; what is still right is taken over."""
-        return compile_table(book, catalogs, (self._table, self._prepared))
+        return compile_table(book, catalogs, (self.table, self._prepared))
 
     def use(self, table: RuleTable) -> None:
         """Look verdicts up in `table` from now on."""
-        self._use(table)
+        self.table, self._prepared, self.conditions = table, RuleTable(None), ConditionalRules(table)
         self._judged.clear()
-
-    def _use(self, table: RuleTable) -> None:
-        self._table, self._prepared, self._conditions = table, RuleTable(None), ConditionalRules(table)
-
-    def masks_of(self, upstream: str, kind: Kind, original: str) -> Masks:
-        """The rules that are about a thing, be it listed or not."""
-        return self._table.masks_of(self._ruled, upstream, kind, original)
-
-    def marks_of(self, route: Route) -> frozenset[str]:
-        """The marks of a tool that are believed."""
-        return self._table.marks_of(route.upstream, route.original)
 
     @property
     def _ruled(self) -> "RuleBook":
@@ -152,15 +144,7 @@ class Judge:
 
     def audience_of(self, view: View, identity: Identity, rights: Rights = NO_RIGHTS) -> str:
         """The name of the audience that a caller belongs to where `view` is shown."""
-        return self._audiences.name_of(self._ruled, identity, rights, view.profile)
-
-    def is_current(self, audience: str) -> bool:
-        """True if these rules have this audience."""
-        return audience in self._audiences
-
-    def knows(self, audience: str) -> bool:
-        """True if these rules have this audience, or those before them had."""
-        return self._audiences.find(audience) is not None
+        return self.audiences.name_of(self._ruled, identity, rights, view.profile)
 
     # --- verdicts -----------------------------------------------------------------------------------------------------
 
@@ -180,7 +164,7 @@ class Judge:
         if known is not None:
             return known
         audience = view.audience
-        if audience not in self._audiences:  # other rules have come since it was shown
+        if audience not in self.audiences:  # other rules have come since it was shown
             audience = self.audience_of(view, caller.identity, caller.rights)
         return self.judge_thing(audience, route.upstream, kind, route.original)
 
@@ -188,18 +172,23 @@ class Judge:
         """The same of a thing by its own name or URI, for an audience that is known."""
         key = audience, upstream, kind, original
         if (known := self._judged.get(key)) is None:
-            its = self._audiences.find(audience)
+            its = self.audiences.find(audience)
             assert its is not None, "it is known"
-            known = self._decide(self.masks_of(upstream, kind, original), its)
-            if audience in self._audiences:
+            known = self._decide(self.table.masks_of(self._ruled, upstream, kind, original), its)
+            if audience in self.audiences:
                 self._judged.put(key, known)
         return known
+
+    def judge_pipeline(self, audience: str, pipeline: "AnyPipeline") -> list[Judgement]:
+        """The judgement of a pipeline as a whole, then that of each of its steps."""
+        routes = Route(RESERVED, pipeline.name), *pipeline.routes
+        return [self.judge_thing(audience, route.upstream, Kind.TOOL, route.original) for route in routes]
 
     def may_use(self, view: View, upstream: str, tool: str) -> bool:
         """True if the audience of `view` is not denied a tool, by its server's own name of it."""
         if self.book is None:
             return True
-        is_known = self.knows(view.audience)
+        is_known = self.audiences.find(view.audience) is not None
         return is_known and not self.judge_thing(view.audience, upstream, Kind.TOOL, tool).is_hidden
 
     def _decide(self, masks: Masks, audience: Audience) -> Judgement:
@@ -250,7 +239,7 @@ class Judge:
             last = self._last
             try:
                 if last[0] is not arguments or last[1] is not known or last[2] != who:
-                    verdict = self.judge_open(known, target.route, who[0], arguments, who[1])
+                    verdict = self.conditions.judge(self._ruled, known.mask, target.route, who[0], arguments, who[1])
                     last = self._last = arguments, known, who, verdict
                 verdict = last[3]
             except CannotJudge as error:
@@ -263,13 +252,6 @@ class Judge:
     def note_denial(self, intent: "Intent", verdict: Verdict) -> None:
         """Write down that rules deny an intent."""
         self.note("refuse", **intent.facts(), rule=verdict.rule, **({"why": verdict.why} if verdict.why else {}))
-
-    def judge_open(
-        self, known: Judgement, route: Route, identity: Identity, arguments: Raw | None, account: str = ""
-    ) -> Verdict:
-        """The verdict about a call whose arguments count. `account`: that which serves it, of several at its server.
-        Raises CannotJudge: there is none, which is a deny."""
-        return self._conditions.judge(self._ruled, known.mask, route, identity, arguments, account)
 
     def _with_legs(self, verdict: Verdict, tenant: Tenant, target: "Target") -> Verdict:
         effect = None if self.book is None else self.book.trifecta

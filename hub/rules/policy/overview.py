@@ -9,8 +9,11 @@ from typing import Final
 from msgspec import Raw, structs
 
 from config.policy.selectors import PROMPT, RESOURCE, TOOL
+from config.server_names import RESERVED
 from hub.catalog.catalog import Catalog
 from hub.catalog.endpoint_views import View
+from hub.catalog.pipelines.pipeline_tools import AnyPipeline
+from hub.catalog.pipelines.tools_of_steps import name_step
 from hub.catalog.tool_annotations import hints_for
 from hub.catalog.upstream_entries import Route, UpstreamEntries, VisibleEntry
 from hub.control.answers import PolicyExplanation, PolicyReport, PolicyRow
@@ -38,6 +41,7 @@ def report(judge: Judge, catalog: Catalog, view: View, identity: Identity) -> Po
         rows.append(row)
         if _is_by_marks(book, judged) and not part.rule.trusted and not hints_for(entry.original, part.rule.hints):
             unbelieved[part.name, row.effect] += 1
+    rows += [_row_of_pipeline(judge, book, audience, each) for each in _pipelines(catalog)]
     notes = [
         f"{server} is not trusted, so {count} of its tools: {effect}; set trusted = true, or hints"
         for (server, effect), count in unbelieved.items()
@@ -56,7 +60,7 @@ def find_misspelt(judge: Judge, catalog: Catalog, servers: Set[str]) -> Iterator
     """Sentences about rules that deny or ask by the name of a tool which there is not. `servers`: the beginnings of
     names that there could be; where none is there now, its server lists nothing, and its tools are not missed."""
     tools = {part.name: part.askable(Kind.TOOL) for part in catalog.parts}
-    exposed = {each.visible for its in tools.values() for each in its}
+    exposed = {each.visible for its in tools.values() for each in its} | {each.name for each in _pipelines(catalog)}
     there = {name.partition("__")[0] for name in exposed}
     for rule in () if judge.book is None else _idle(judge, judge.book, catalog):
         name = next((word for word in rule.selector.text.split() if word[0] not in "!@*?" and ":" not in word), "")
@@ -77,6 +81,8 @@ def explain(
 ) -> PolicyExplanation | None:
     """Why a thing is allowed, asked about or denied; None: no server has a tool or prompt of that name. `name`: that of
     a tool, `prompt:NAME`, or a URI."""
+    if (pipeline := catalog.pipelines.get(name) or catalog.hidden_pipelines.get(name)) is not None:
+        return _explain_pipeline(judge, view, identity, pipeline)
     found = next(((part, kind, entry) for part, kind, entry in _entries(catalog) if name == _name(kind, entry)), None)
     if found is None and (way := _find_route(catalog, name)) is not None:
         kind, route = way
@@ -93,13 +99,49 @@ def explain(
     row = _row(judge, book, part, kind, entry, judged)
     if judged.is_open and arguments is not None and row.effect != HELD_BACK:
         try:
-            verdict = judge.judge_open(judged, Route(part.name, entry.original), identity, arguments)
+            verdict = judge.conditions.judge(book, judged.mask, Route(part.name, entry.original), identity, arguments)
         except CannotJudge as error:
             verdict = Verdict(Effect.DENY, error.rule, f"its condition cannot be judged: {error}")
         row = structs.replace(row, effect=verdict.effect.value, rule=verdict.words, by_arguments="")
     rules = tuple(_sentence(rule) for effect in reversed(Effect) for rule in book.rules_in(judged.mask, effect))
     facts = (_words_on_marks(judge, part, entry),) if kind is Kind.TOOL else ()
     return PolicyExplanation(row=row, rules=rules, facts=facts)
+
+
+def _pipelines(catalog: Catalog) -> Iterator[AnyPipeline]:
+    yield from catalog.pipelines.values()
+    yield from catalog.hidden_pipelines.values()
+
+
+def _row_of_pipeline(judge: Judge, book: RuleBook, audience: str, pipeline: AnyPipeline) -> PolicyRow:
+    """A pipeline has the strictest verdict of the whole and its steps."""
+    judged, *steps = judge.judge_pipeline(audience, pipeline)
+    where = ""
+    for at, its in enumerate(steps):
+        if _strictness(its) > _strictness(judged):
+            judged, where = its, f"{name_step(pipeline.pipeline, at)}: "
+    rule = f"{where}{judged.verdict.words}"
+    row = PolicyRow(kind=TOOL, name=pipeline.name, server=RESERVED, effect=judged.verdict.effect.value, rule=rule)
+    return structs.replace(row, by_arguments=_by_arguments(book, judged))
+
+
+def _strictness(judged: Judgement) -> int:
+    return [*Effect].index(judged.verdict.effect)
+
+
+def _explain_pipeline(judge: Judge, view: View, identity: Identity, pipeline: AnyPipeline) -> PolicyExplanation:
+    """Why a pipeline is allowed, asked about or denied: by rules about the whole, and by those about each step."""
+    if (book := judge.book) is None:
+        row = PolicyRow(kind=TOOL, name=pipeline.name, server=RESERVED, effect=Effect.ALLOW.value, rule="default")
+        return PolicyExplanation(row=row, facts=("there are no rules",))
+    audience = judge.audience_of(view, identity)
+    whole, *steps = judge.judge_pipeline(audience, pipeline)
+    told = [f"the whole: {whole.verdict.effect.value}  {whole.verdict.words}"]
+    for at, judged in enumerate(steps):
+        told.append(f"{name_step(pipeline.pipeline, at)}: {judged.verdict.effect.value}  {judged.verdict.words}")
+    facts = ("rules judge the pipeline as a whole, and each of its steps", *told)
+    rules = tuple(_sentence(rule) for effect in reversed(Effect) for rule in book.rules_in(whole.mask, effect))
+    return PolicyExplanation(row=_row_of_pipeline(judge, book, audience, pipeline), rules=rules, facts=facts)
 
 
 def _find_route(catalog: Catalog, name: str) -> tuple[Kind, Route] | None:
@@ -160,7 +202,7 @@ def _is_by_marks(book: RuleBook, judged: Judgement) -> bool:
 
 
 def _words_on_marks(judge: Judge, part: UpstreamEntries, entry: VisibleEntry) -> str:
-    marks = [f"@{mark}" for mark in sorted(judge.marks_of(Route(part.name, entry.original)))]
+    marks = [f"@{mark}" for mark in sorted(judge.table.marks_of(part.name, entry.original))]
     if hints_for(entry.original, part.rule.hints):
         who = "as hints say"
     else:
@@ -177,8 +219,10 @@ def _idle(judge: Judge, book: RuleBook, catalog: Catalog) -> list[PolicyRule]:
     """The rules that mean nothing that there is now."""
     met = 0
     for part, kind, entry in _entries(catalog):
-        for mask in judge.masks_of(part.name, kind, entry.original):
+        for mask in judge.table.masks_of(book, part.name, kind, entry.original):
             met |= mask
+    for pipeline in _pipelines(catalog):
+        met |= judge.table.masks_of(book, RESERVED, Kind.TOOL, pipeline.name)[0]
     return [
         rule for at, rule in enumerate(book.rules) if not met >> at & 1 and not rule.place.endswith("mode read-only")
     ]

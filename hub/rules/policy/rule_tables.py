@@ -4,19 +4,21 @@ A rule is a bit (`RuleBook`). What is in no table, such as a resource that no li
 for, by the names that it could have.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, structs
 
 from config.policy.selectors import PROMPT, RESOURCE, TOOL, Thing
+from config.server_names import RESERVED
 from hub.catalog.catalog import Catalog
 from hub.catalog.endpoint_views import home_of
 from hub.catalog.sign_in_tool import SIGN_IN, SignInTool
 from hub.catalog.time_slices import STEP, Steps
-from hub.catalog.tool_annotations import WORST
+from hub.catalog.tool_annotations import WORST, join_marks
 from hub.catalog.upstream_entries import UpstreamEntries, VisibleEntry
+from hub.rules.policy.verdict import Effect
 from hub.wire.mcp import Kind
 
 if TYPE_CHECKING:  # not loaded without a rule
@@ -37,6 +39,8 @@ class RuleTable(Struct):
     """By the name that a server runs under, the entries under the names that rules go by."""
     masks: dict[str, dict[tuple[Kind, str], Masks]] = {}
     """By server, and by list and own name or URI."""
+    pipelines: dict[str, frozenset[str]] = {}
+    """By visible name, the marks of pipelines."""
 
     def find(self, upstream: str, kind: Kind, original: str) -> tuple[UpstreamEntries | None, VisibleEntry | None]:
         """The entries of a server, and that of this own name or URI; None: it is not listed."""
@@ -53,20 +57,26 @@ class RuleTable(Struct):
         if part is not None and entry is not None:
             return (_about_all(book, kind, [entry], part)[0],)
         server, _ = home_of(upstream)
+        if server == RESERVED:  # a pipeline that is shown to nobody now
+            return (_about_pipeline(book, original, WORST),)
         names = {f"{server}__{original}"} if part is None or kind is not Kind.TOOL else part.names_of(original)
         thing = Thing(WORDS[kind], min(names), server, WORST if kind is Kind.TOOL else frozenset())
         return (book.about(thing, original, upstream),)
 
     def marks_of(self, upstream: str, tool: str) -> frozenset[str]:
         """The marks of a tool that are believed, by its server's own name of it."""
+        if upstream == RESERVED:
+            return self.pipelines.get(tool, WORST)
         part, entry = self.find(upstream, Kind.TOOL, tool)
         return WORST if part is None or entry is None else _marks_of(part, entry)
 
 
-def compile_table(book: "RuleBook | None", catalogs: Iterable[Catalog], known: Iterable[RuleTable]) -> Steps[RuleTable]:
+def compile_table(
+    book: "RuleBook | None", catalogs: Collection[Catalog], known: Iterable[RuleTable]
+) -> Steps[RuleTable]:
     """The table of all entries of these catalogues, of a server's the first; what is still right of those that are
     `known` is taken over."""
-    table, right = RuleTable(book, {}, {}), [each for each in known if each.book is book]
+    table, right = RuleTable(book, {}, {}, {}), [each for each in known if each.book is book]
     if book is None:
         return table
     for part in chain.from_iterable(catalog.parts for catalog in catalogs):
@@ -75,6 +85,12 @@ def compile_table(book: "RuleBook | None", catalogs: Iterable[Catalog], known: I
         table.parts[part.name] = part
         same = next((each for each in right if each.parts.get(part.name) is part), None)
         table.masks[part.name] = (yield from _masks_of(part, book)) if same is None else same.masks[part.name]
+    for pipeline in chain.from_iterable(catalog.pipelines.values() for catalog in catalogs):
+        if (name := pipeline.name) not in table.pipelines:
+            marks = join_marks([table.marks_of(route.upstream, route.original) for route in pipeline.routes])
+            table.pipelines[name] = marks
+            table.masks.setdefault(RESERVED, {})[Kind.TOOL, name] = (_about_pipeline(book, name, marks),)
+            yield len(pipeline.routes)
     return table
 
 
@@ -120,6 +136,14 @@ def _about_all(book: "RuleBook", kind: Kind, entries: Sequence[VisibleEntry], pa
         for thing, its in zip(exposed, own, strict=True)
     ]
     return list(map(book.join, masks, book.about_all(wanted, own, part.name)))
+
+
+def _about_pipeline(book: "RuleBook", name: str, marks: frozenset[str]) -> int:
+    """The rules that are about a pipeline as a whole: denies and asks that go by its name or by `upstream:hub`, since
+    others are about what its steps call; and allows, whatever they go by."""
+    named = book.about(Thing(TOOL, name, RESERVED, marks), name, RESERVED)
+    anyhow = book.about(Thing(TOOL, "", "", marks), "", RESERVED)
+    return named & ~(anyhow & ~book.of[Effect.ALLOW])
 
 
 def _marks_of(part: UpstreamEntries, entry: VisibleEntry) -> frozenset[str]:

@@ -31,7 +31,7 @@ class Whole(HostExchange):
 
 
 def step(whole, at=1, of=3):
-    return StepExchange(whole, whole, EVERYTHING, "save", at, of)
+    return StepExchange(whole, whole, lambda: EVERYTHING, "save", at, of)
 
 
 @pytest.mark.covers("EF-6")

@@ -14,6 +14,7 @@ from hub.cli.context import UsageError
 from hub.cli.parser import Commands, Parser, make_parser
 from tests.support import echo_daemon, processes
 from tests.support.commands import run_hubd
+from tests.support.everything import draw
 
 COMMANDS = [
     *("serve", "connect", "status", "tools", "call", "restart", "token", "stop", "version"),
@@ -438,7 +439,7 @@ def hostile(tmp_path: Path) -> Path:
 
 @pytest.mark.covers("SEC-50")
 @pytest.mark.parametrize(
-    "command", ["serve --help", "connect --help", "status", "stop", "version", "token", "remove x", "service"]
+    "command", draw(3, ["serve --help", "connect --help", "status", "stop", "version", "token", "remove x", "service"])
 )
 def test_every_command_is_our_own(hostile, tmp_path, command):
     env = processes.own_directories(tmp_path / "own")

@@ -600,7 +600,9 @@ def test_one_fault_is_found_once(case):
 def test_a_daemon_with_its_sockets_elsewhere(case, tmp_path):
     env = own_directories(tmp_path / "other") | {"HUBD_RUNTIME_DIR": str(tmp_path / "other" / "sockets")}
     (tmp_path / "other" / "sockets").mkdir(mode=0o700)
-    with running([HUBD, "serve", "--listen", "127.0.0.1:0"], tmp_path / "log", env=env, cwd=tmp_path) as process:
+    with running(
+        [HUBD, "serve", "--listen", "127.0.0.1:0"], tmp_path / "log", env=env, cwd=tmp_path, forked=True
+    ) as process:
         process.wait_for("http://")
         (finding,) = [
             each for each in case.found(other_and_dead_hubs.other_daemons) if f"process {process.pid})" in each.what
@@ -896,7 +898,7 @@ def test_what_has_one_safe_answer_is_fixed_and_shown(tmp_path):
         return {each["check"] for each in shown} - {"root", "orphan", "daemon", "environment"}
 
     narrow = env | {"PATH": "/usr/bin:/bin"}
-    with running([HUBD, "serve"], tmp_path / "log", env=narrow, cwd=tmp_path, merged=True) as process:
+    with running([HUBD, "serve"], tmp_path / "log", env=narrow, cwd=tmp_path, merged=True, forked=True) as process:
         process.wait_for("was not found")
         assert found() == {"path", "entry", "mode"}
         assert re.search(r"`hubd doctor --fix` mends [34]$", doctor().stdout), "3, and what this machine's shell has"
@@ -950,7 +952,7 @@ def test_with_a_running_hub(tmp_path):
     config = Path(env["XDG_CONFIG_HOME"]) / "hubd" / "hubd.toml"
     config.parent.mkdir(mode=0o700)
     config.write_text('listen = "127.0.0.1:0"\n[upstreams.a]\ncommand = "sh"\ndisabled = true\n')
-    with running([HUBD, "serve"], tmp_path / "log", env=env, cwd=tmp_path) as process:
+    with running([HUBD, "serve"], tmp_path / "log", env=env, cwd=tmp_path, forked=True) as process:
         process.wait_for("http://")
         shown = run_hubd(["doctor", "--json"], env)
     found = {each["check"] for each in json.loads(shown.stdout)}
@@ -981,7 +983,7 @@ def test_a_server_that_does_not_let_the_hub_in(tmp_path):
         threading.Thread(target=server.serve_forever, daemon=True).start()
         url = f"http://127.0.0.1:{server.server_port}/mcp"
         config.write_text(f'listen = "127.0.0.1:0"\n[upstreams.locked]\nurl = "{url}"\n')
-        with running([HUBD, "serve"], tmp_path / "log", env=env, cwd=tmp_path, merged=True) as process:
+        with running([HUBD, "serve"], tmp_path / "log", env=env, cwd=tmp_path, merged=True, forked=True) as process:
             process.wait_for("needs you to sign in")
             shown = run_hubd(["doctor"], env)
         server.shutdown()

@@ -62,9 +62,13 @@ def test_logs_show_and_follow_what_a_server_says_and_what_becomes_of_it(tmp_path
         assert hubd(hub, "logs", "talker", "-n", "1").stdout.count("\n") == 1
         assert "hunter2" not in hub.process.tail() + done.stdout
 
-        with running([HUBD, "logs", "talker", "-f", "-n", "1"], tmp_path / "follow", env=hub.env) as follower:
+        with running(
+            [HUBD, "logs", "talker", "-f", "-n", "1"], tmp_path / "follow", env=hub.env, forked=True
+        ) as follower:
             follower.wait_for(r"^\d{4}-")  # it follows
-            with running([HUBD, "logs", "talker", "-f", "--json"], tmp_path / "json", env=hub.env) as other:
+            with running(
+                [HUBD, "logs", "talker", "-f", "--json"], tmp_path / "json", env=hub.env, forked=True
+            ) as other:
                 other.wait_for('"text": "connecting"')
                 assert hubd(hub, "call", "talker__die").returncode == 1
                 follower.wait_for(r"stderr  bye$")
@@ -107,8 +111,8 @@ def test_logs_of_the_hub_and_all_servers_by_time(tmp_path):
         assert len(hubd(hub, "logs", "-n", "3").stdout.splitlines()) == 3
         record = json.loads(hubd(hub, "logs", "--json").stdout.splitlines()[0])
         assert record["name"] in ("hub", "one", "other")
-        with running([HUBD, "logs", "-f", "-n", "0"], tmp_path / "follow", env=hub.env) as follower:
-            with running([HUBD, "logs", "-f", "-n", "1"], tmp_path / "other", env=hub.env) as other:
+        with running([HUBD, "logs", "-f", "-n", "0"], tmp_path / "follow", env=hub.env, forked=True) as follower:
+            with running([HUBD, "logs", "-f", "-n", "1"], tmp_path / "other", env=hub.env, forked=True) as other:
                 other.wait_for("^20")
                 for name in ("one", "other"):
                     assert hubd(hub, "restart", name).returncode == 0
@@ -152,7 +156,7 @@ def test_stop_returns_when_the_process_has_ended(tmp_path):
 def test_the_end_of_the_hub_ends_a_follower(tmp_path):
     with (
         running_hub(tmp_path, toml("quiet", {})) as hub,
-        running([HUBD, "logs", "quiet", "-f"], tmp_path / "follow", env=hub.env) as follower,
+        running([HUBD, "logs", "quiet", "-f"], tmp_path / "follow", env=hub.env, forked=True) as follower,
     ):
         follower.wait_for("connected")
         assert hubd(hub, "stop").returncode == 0

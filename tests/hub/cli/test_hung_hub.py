@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
@@ -14,6 +15,7 @@ from hub.cli.context import Output, UsageError
 from hub.control.client_errors import HubNotRunning
 from hub.daemon.bind_unix import bind_unix, take_lock
 from tests.support.attached import ASK, DEMO, children, ended, hubd, ready, upstream
+from tests.support.commands import run_hubd
 from tests.support.processes import HUBD, running, running_hub
 
 COMMANDS = (
@@ -56,29 +58,22 @@ def hung(tmp_path):
 
 def test_every_command_says_that_the_hub_hangs_and_what_to_do(hung, tmp_path):
     said = f"the hub (process {hung.process.pid}) hangs: it takes connections and does not answer"
-    runs = {
-        words: subprocess.Popen(
-            [HUBD, *words.split()],
-            env=hung.env,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for words in COMMANDS
-    }
-    with running([HUBD, "connect"], tmp_path / "connect", env=hung.env, merged=True) as host:
+    with (
+        ThreadPoolExecutor(len(COMMANDS)) as pool,
+        running([HUBD, "connect"], tmp_path / "connect", env=hung.env, merged=True, forked=True) as host,
+    ):
         host.write(json.dumps(ASK).encode() + b"\n")
-        outputs = {words: run.communicate(timeout=60) for words, run in runs.items()}
+        runs = {words: pool.submit(run_hubd, words.split(), hung.env) for words in COMMANDS}
+        outputs = {words: run.result() for words, run in runs.items()}
         host.wait_for(rf"^hubd connect: the hub \(process {hung.process.pid}\) hangs: .* `hubd stop --force` ends it")
         hung.process.signalled(signal.SIGCONT)
         _, answer = sorted(host.wait_for('^hubd connect: the hub goes on|"jsonrpc"').string for _ in range(2))
         assert json.loads(answer)["id"] == ASK["id"], "nothing is lost if it goes on"
-    for words, (out, err) in outputs.items():
-        assert said in out + err, (words, out, err)
-        assert "`hubd stop --force`" in out + err, (words, out, err)
-        assert runs[words].returncode == (1 if words == "doctor" else 69), (words, err)
-    told = json.loads(outputs["status --json"][0])
+    for words, done in outputs.items():
+        assert said in done.stdout + done.stderr, done
+        assert "`hubd stop --force`" in done.stdout + done.stderr, done
+        assert done.returncode == (1 if words == "doctor" else 69), done
+    told = json.loads(outputs["status --json"].stdout)
     assert (told["hub"], told["pid"], told["error"]["code"]) == ("hangs", hung.process.pid, 69)
 
 

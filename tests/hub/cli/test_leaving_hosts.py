@@ -62,7 +62,10 @@ def test_what_the_hub_cannot_serve_stays_in_its_host(home):
 
 
 def test_with_a_hub_that_runs_an_import_says_what_works(home, tmp_path):
-    with unauthorized_server() as url, running([HUBD, "serve"], tmp_path / "hubd.log", env=home[1], cwd=home[0]) as hub:
+    with (
+        unauthorized_server() as url,
+        running([HUBD, "serve"], tmp_path / "hubd.log", env=home[1], cwd=home[0], forked=True) as hub,
+    ):
         hub.wait_for(r"https?://")
         write(home, "claude-code", sentry={"type": "http", "url": url}, clock=DEMO)
         found = told(home, "import", "claude-code", "--yes")
@@ -120,7 +123,7 @@ def test_what_worked_within_a_day_may_go(home, tmp_path):
     path = write(home, "kiro", lately=lately)
     hubd(home, "import", "kiro")
     hubd(home, "install", "kiro")
-    with running([HUBD, "serve"], tmp_path / "hubd.log", env=home[1], cwd=home[0]) as hub:
+    with running([HUBD, "serve"], tmp_path / "hubd.log", env=home[1], cwd=home[0], forked=True) as hub:
         hub.wait_for(r"https?://")
         hub_waits(home, "lately", "connected")
     switch.unlink()
@@ -168,7 +171,9 @@ def test_a_hub_with_another_configuration_tells_nothing(home, tmp_path):
     other.write_text('listen = "127.0.0.1:0"\nauth = "none"\n[upstreams.clock]\ncommand = "true"\ndisabled = true\n')
     path = write(home, "claude-code", clock=DEMO)
     hubd(home, "install", "claude-code")
-    with running([HUBD, "serve", "--config", other], tmp_path / "hubd.log", env=home[1], cwd=home[0]) as hub:
+    with running(
+        [HUBD, "serve", "--config", other], tmp_path / "hubd.log", env=home[1], cwd=home[0], forked=True
+    ) as hub:
         hub.wait_for(r"https?://")
         own = home[0] / ".config" / "hubd" / "hubd.toml"
         own.parent.mkdir(parents=True, exist_ok=True)

@@ -47,7 +47,7 @@ MEMBERS = {
     "rows": "kind name server effect by_arguments rule",
     "explain_policy": "row rules facts",
     "row": "kind name server effect by_arguments rule",
-    "requests": "id host name server arguments rule age_s left_s waiting decision principal",
+    "requests": "id host name server rule principal arguments age_s left_s waiting decision",
     "approval_show": "id text arguments offers",
     "approval_give": "id host name lasts waiting",
     "approval_deny": "id host name lasts waiting",
@@ -79,8 +79,8 @@ MEMBERS = {
     "trials": "upstream problem is_passing wants_token",
     "sign_in_status": "accounts",
     "sign_out": "accounts",
-    "attached": "host label principal transport version endpoint profile search tools tokens idle_s attached_s"
-    " in_flight asked calls cost",
+    "attached": "host label principal transport version endpoint attached_s idle_s in_flight asked listening tools"
+    " tokens profile search calls cost",
     "watch": "version principal at uptime_s settled url totals seconds limits servers hosts running warnings"
     " loop_longest_s projects inbox questions reload costs",
     "costs": "host server calls tokens cost",
@@ -130,7 +130,7 @@ def test_members_of_json_keep_their_names():
         "upstream principal account state issuer expires_s renewable scope note key_source",
         "upstream principal was_signed_in revoked why_not forgot_client",
     }
-    assert found.pop("approvals") == {"requests approvals", "id host name server rule lasts left_s principal"}
+    assert found.pop("approvals") == {"requests approvals", "id host name server rule principal lasts left_s"}
     assert found.pop("logs") == {"records lost"}
     assert found.pop("hosts") == {MEMBERS["hosts"], MEMBERS["attached"]}
     assert found.pop("calls") == {

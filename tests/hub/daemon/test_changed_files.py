@@ -253,16 +253,17 @@ def test_one_that_cannot_be_replaced_goes_on(tmp_path):
         before = pids(hub)
         hub.config.write_text(upstream("a", {"start": [["exit", 3]]}) + first)
         assert reload(hub)["problem"] is None
-        for _ in range(10):
+        while not status(hub)["upstreams"][0]["stale_config"]:
             assert is_fine(host.call("a__echo"))
-        assert status(hub)["upstreams"][0]["stale_config"]
+        assert is_fine(host.call("a__echo"))
         assert "still runs with its old settings" in hubd(hub, "status").stdout
         assert pids(hub) == before
         hub.config.write_text(upstream("a", {"tools": ["echo", "more"]}) + first)
         assert reload(hub)["problem"] is None
         host.hear_lists()
         assert is_fine(host.call("a__more"))
-        assert status(hub)["upstreams"][0]["stale_config"] is None
+        while status(hub)["upstreams"][0]["stale_config"]:
+            assert is_fine(host.call("a__more"))
         assert is_gone(before["a"])
 
 
@@ -345,7 +346,9 @@ def test_a_hub_that_found_nothing_takes_what_comes(tmp_path):
 def test_one_that_serves_a_single_host_follows_its_file_as_well(tmp_path):
     file = tmp_path / "hubd.toml"
     file.write_text(DEMO)
-    with running([HUBD, "serve", "--stdio", "--config", file], tmp_path / "log", env=own_directories(tmp_path)) as hub:
+    with running(
+        [HUBD, "serve", "--stdio", "--config", file], tmp_path / "log", env=own_directories(tmp_path), forked=True
+    ) as hub:
 
         def say(**message):
             hub.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
@@ -369,7 +372,9 @@ def test_the_log_goes_on_in_a_new_file(tmp_path):
     log = state / "hubd.log"
     file = tmp_path / "hubd.toml"
     file.write_text(upstream("a", ECHO))
-    with running([HUBD, "serve", "--config", file, "--listen", "127.0.0.1:0"], log, env=env, cwd=tmp_path) as process:
+    with running(
+        [HUBD, "serve", "--config", file, "--listen", "127.0.0.1:0"], log, env=env, cwd=tmp_path, forked=True
+    ) as process:
         process.wait_for(r"https?://[^\s\"]+/mcp")
         log.rename(state / "hubd.log.1")
         process.signalled(signal.SIGUSR1)

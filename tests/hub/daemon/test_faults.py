@@ -8,7 +8,6 @@ import select
 import signal
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import psutil
@@ -16,8 +15,10 @@ import pytest
 
 from tests.support.attached import DEMO, INITIALIZE, SCRIPTED, Post, children, ended, hubd, ready, upstream
 from tests.support.commands import run_hubd
+from tests.support.everything import draw
 from tests.support.looking import until
 from tests.support.processes import HUBD, Hub, own_directories, running, running_hub
+from tests.support.restarts import TICK
 
 
 def pid_in(file):
@@ -39,7 +40,9 @@ def on_stdio(directory, config):
     """`hubd serve --stdio`, and a function to ask it."""
     env = own_directories(directory)
     (file := directory / "stdio.toml").write_text(config)
-    with running([HUBD, "serve", "--stdio", "--config", file], directory / "stdio.log", env=env) as process:
+    with running(
+        [HUBD, "serve", "--stdio", "--config", file], directory / "stdio.log", env=env, forked=True
+    ) as process:
 
         def ask(id, method, params):
             process.write(json.dumps({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).encode() + b"\n")
@@ -151,8 +154,7 @@ BROKEN = """if True:
 
 
 @pytest.mark.covers("F-D-14", "I-8")
-@pytest.mark.parametrize("where", ["start", "settled", "group", "internal"])
-@pytest.mark.parametrize("stdio", ["", "stdio"])
+@pytest.mark.parametrize(("where", "stdio"), draw(3, ["start", "settled", "group", "internal"], ["", "stdio"]))
 def test_a_fault_that_nothing_can_deal_with_stops_the_hub_in_order(tmp_path, where, stdio):
     script = {"start": [["fork", str(tmp_path / "pid"), True, True]]}
     (config := tmp_path / "hubd.toml").write_text(upstream("scripted", script))
@@ -286,42 +288,28 @@ def test_a_hub_that_makes_way_leaves_the_sockets_of_the_next_one(tmp_path):
 # --- of many there is one ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.in_turn(1)
 @pytest.mark.covers("F-D-09")
 def test_of_twenty_daemons_that_start_at_once_one_stays(tmp_path):
     env = own_directories(tmp_path)
     (config := tmp_path / "hubd.toml").write_text("[upstreams]\n")
-    argv = [str(part) for part in (HUBD, "serve", "--config", config, "--listen", "127.0.0.1:0")]
-    pipe = subprocess.PIPE
-    racers = [subprocess.Popen(argv, env=env, stdout=pipe, stderr=pipe, text=True) for _ in range(20)]
-    try:
-        said: dict[int, str] = {}
-        first = threading.Event()
-        readers = [threading.Thread(target=_first_line, args=(racer, said, first)) for racer in racers]
-        for reader in readers:
-            reader.start()
-        assert first.wait(60)
-        [winner] = [racer for racer in racers if said.get(racer.pid)]
+    argv = [HUBD, "serve", "--config", config, "--listen", "127.0.0.1:0"]
+    with contextlib.ExitStack() as stack:
+        racers = [
+            stack.enter_context(running(argv, tmp_path / f"log-{number}", env=env, forked=True)) for number in range(20)
+        ]
+        while len(left := [racer for racer in racers if racer.is_running()]) > 1:
+            TICK.wait(0.01)
+        [winner] = left
+        winner.wait_for("hubd listens on")
         losers = [racer for racer in racers if racer is not winner]
-        assert [racer.wait(60) for racer in losers] == [75] * 19
-        assert all(f"already running (process {winner.pid})" in racer.stderr.read() for racer in losers)
-        assert winner.poll() is None
-        winner.terminate()
-        assert winner.wait(30) == 0
-    finally:
-        for racer in racers:
-            racer.kill()
-        for reader in readers:
-            reader.join(30)
-        for racer in racers:
-            racer.communicate()
+        assert [racer.exit_code() for racer in losers] == [75] * 19
+        assert all(f"already running (process {winner.pid})" in racer.tail() for racer in losers)
+        assert winner.is_running()
+        assert winner.stop() == 0
 
 
-def _first_line(racer, said, first):
-    if line := racer.stdout.readline():
-        said[racer.pid] = line
-        first.set()
-
-
+@pytest.mark.in_turn(1)
 @pytest.mark.covers("F-D-09", "F-H-23")
 def test_twenty_shims_that_start_at_once_share_one_daemon_and_its_upstreams(tmp_path):
     env = own_directories(tmp_path)

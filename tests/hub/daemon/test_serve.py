@@ -100,7 +100,7 @@ def test_who_may_reach_the_hub_is_no_accident(tmp_path, listen, auth, proxy, com
     env = own_directories(tmp_path)
     (config := tmp_path / "hubd.toml").write_text(f"behind_tls_proxy = {str(proxy).lower()}\n")
     with running(
-        [HUBD, "serve", "--config", config, "--listen", listen, "--auth", auth], tmp_path / "log", env=env
+        [HUBD, "serve", "--config", config, "--listen", listen, "--auth", auth], tmp_path / "log", env=env, forked=True
     ) as it:
         if complaint is None:
             assert it.wait_for(r"hubd listens on http://(0\.0\.0\.0|127\.0\.0\.1):\d+/mcp")
@@ -138,7 +138,7 @@ def test_who_may_reach_the_hub_is_no_accident(tmp_path, listen, auth, proxy, com
 def test_a_host_is_told_the_url_that_it_can_use(tmp_path, settings, said):
     (config := tmp_path / "hubd.toml").write_text(settings)
     env = own_directories(tmp_path)
-    with running([HUBD, "serve", "--config", config], tmp_path / "log", env=env) as process:
+    with running([HUBD, "serve", "--config", config], tmp_path / "log", env=env, forked=True) as process:
         port = process.wait_for(r"hubd listens on http://[^:]+:(\d+)/mcp")[1]
         for text in said:
             process.wait_for(re.escape(text.replace("PORT", port)))
@@ -242,7 +242,7 @@ def test_a_stop_waits_for_calls_over_http_and_from_the_command_line(tmp_path):
         config += upstream(name, {"on": {"tools/call:slow": steps}})
     with running_hub(tmp_path, config) as hub, ready(hub):
         post = Post(hub, "a__slow", {}, token=hub.token)
-        with running([HUBD, "call", "b__slow"], tmp_path / "call.log", env=hub.env) as call:
+        with running([HUBD, "call", "b__slow"], tmp_path / "call.log", env=hub.env, forked=True) as call:
             for fifo in begun:
                 fifo.read_text()  # once the upstream has the call
             os.kill(hub.process.pid, signal.SIGTERM)
@@ -263,7 +263,7 @@ def test_the_profile_of_a_hub_on_stdio_is_what_its_command_line_says(tmp_path):
     )
     env, serve = own_directories(tmp_path), [HUBD, "serve", "--config", config]
     for profile, shown in (["--profile", "reading"], "read"), (["--profile=default"], "read, write"), ([], "write"):
-        with running([*serve, "--stdio", *profile], tmp_path / "log", env=env) as process:
+        with running([*serve, "--stdio", *profile], tmp_path / "log", env=env, forked=True) as process:
             for id, (method, params) in enumerate([("initialize", INITIALIZE), ("tools/list", {})]):
                 message = {"jsonrpc": "2.0", "id": id, "method": method, "params": params}
                 process.write(json.dumps(message).encode() + b"\n")
@@ -272,7 +272,7 @@ def test_the_profile_of_a_hub_on_stdio_is_what_its_command_line_says(tmp_path):
             assert names == shown
 
     def refused(*arguments):
-        done = subprocess.run([*serve, *arguments], env=env, input="", capture_output=True, text=True, timeout=60)
+        done = run_hubd([*serve[1:], *arguments], env)
         return done.returncode, done.stderr
 
     for name in "nothing", "":
@@ -397,7 +397,7 @@ def test_a_taken_port_that_nobody_chose_is_no_reason_not_to_start(tmp_path):
     with contextlib.ExitStack() as stack:
         with contextlib.suppress(OSError):  # or someone else has it already
             stack.enter_context(socket.create_server(("127.0.0.1", int(DEFAULT_LISTEN.rpartition(":")[2]))))
-        with running([HUBD, "serve"], tmp_path / "log", env=env) as process:
+        with running([HUBD, "serve"], tmp_path / "log", env=env, forked=True) as process:
             url = process.wait_for(r"hubd listens on (\S+)")[1]
             assert DEFAULT_LISTEN not in url
             assert DEFAULT_LISTEN in process.tail()

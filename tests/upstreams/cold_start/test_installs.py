@@ -126,6 +126,7 @@ async def test_an_install_that_is_at_work_is_not_ended_by_a_timeout(nursery, tmp
     nursery.cancel_scope.cancel()
 
 
+@pytest.mark.in_turn(6)
 async def test_one_that_does_nothing_has_the_time_that_every_server_has(installs):
     await installs.run(a=installs.config("a", "hang"))
     await installs.until(lambda: installs["a"].state is State.FAILED, within_s=30)
@@ -134,6 +135,7 @@ async def test_one_that_does_nothing_has_the_time_that_every_server_has(installs
     assert not installs.status().installing
 
 
+@pytest.mark.in_turn(6)
 async def test_even_one_that_is_at_work_is_given_up_in_the_end(nursery, tmp_path):
     limits = StartLimits(allowance_s=3, quiet_s=2.5, cold_at_once=2)
     installs = Installs(nursery, tmp_path, limits=limits)
@@ -143,6 +145,7 @@ async def test_even_one_that_is_at_work_is_given_up_in_the_end(nursery, tmp_path
     nursery.cancel_scope.cancel()
 
 
+@pytest.mark.in_turn(6)
 async def test_cold_starts_take_turns_and_nobody_else_waits_for_them(installs):
     names = "abcd"
     plain = UpstreamConfig(command=sys.executable, args=("-m", "upstreams.demo"))
@@ -172,6 +175,7 @@ async def test_a_package_runner_that_is_not_there_is_said_at_once(installs):
     assert all(installs[name].state is State.CONNECTING for name in "ab"), "they are still being installed"
 
 
+@pytest.mark.in_turn(6)
 async def test_a_cold_start_that_does_nothing_frees_its_turn(installs):
     hanging = [installs.config(name, "hang", start=60) for name in ("a", "b")]
     await installs.run(a=hanging[0], b=hanging[1])
@@ -183,6 +187,7 @@ async def test_a_cold_start_that_does_nothing_frees_its_turn(installs):
     assert installs["a"].state is State.CONNECTING
 
 
+@pytest.mark.in_turn(6)
 async def test_the_same_package_is_never_installed_twice_at_the_same_time(installs):
     versions = ("one@1.0.0", "one@2.0.0", "one@latest")
     await installs.run(**{f"s{number}": installs.config(name) for number, name in enumerate(versions)})
@@ -193,6 +198,7 @@ async def test_the_same_package_is_never_installed_twice_at_the_same_time(instal
     await installs.until_connected("s0", "s1", "s2")
 
 
+@pytest.mark.in_turn(6)
 async def test_others_of_a_package_do_not_wait_once_it_is_installed(installs):
     """Together and at once, and they are not said to wait for an install."""
     configs = {f"s{number}": installs.config("one", env={"NUMBER": str(number)}) for number in range(3)}
@@ -211,6 +217,7 @@ async def test_others_of_a_package_do_not_wait_once_it_is_installed(installs):
         assert (status.state, status.installing, status.queued) == ("connecting", False, False)
 
 
+@pytest.mark.in_turn(6)
 async def test_what_was_connected_once_does_not_wait_for_installs(nursery, tmp_path):
     memory = Memory(None)
     async with trio.open_nursery() as first:
@@ -233,6 +240,7 @@ async def test_what_was_connected_once_does_not_wait_for_installs(nursery, tmp_p
     nursery.cancel_scope.cancel()
 
 
+@pytest.mark.in_turn(6)
 async def test_twins_that_were_connected_once_do_not_wait_for_each_other(nursery, tmp_path):
     memory = Memory(None)
     async with trio.open_nursery() as first:
@@ -251,6 +259,7 @@ async def test_twins_that_were_connected_once_do_not_wait_for_each_other(nursery
     nursery.cancel_scope.cancel()
 
 
+@pytest.mark.in_turn(6)
 async def test_the_server_that_a_host_calls_is_installed_next(nursery, tmp_path):
     installs = Installs(nursery, tmp_path, limits=structs.replace(LIMITS, cold_at_once=1))
     await installs.run(**{name: installs.config(name) for name in "abcd"})
@@ -276,6 +285,7 @@ async def test_a_call_waits_as_long_as_for_any_start_and_is_told_of_the_install(
     assert isinstance(await ask(installs["a"]), Result)
 
 
+@pytest.mark.in_turn(6)
 @pytest.mark.parametrize("act", ["restart", "remove", "disable", "change"])
 async def test_a_command_ends_an_install_at_once(installs, act):
     a, b, c = map(installs.config, "abc")

@@ -179,10 +179,6 @@ class SseSession(StreamSession):
             self._client.close()
         raise hub_errors.without_frames(failed or self._why())
 
-    async def _listen_to_end(self) -> None:
-        await self._listen()
-        self._scope.cancel()
-
     async def _shake_hands(self) -> hub_errors.HubError | None:
         try:
             facts = await initialize(self.peer, self.terms.capabilities)

@@ -61,10 +61,6 @@ class WebSocketSession(ProbingSession):
             await self._channel.close()
         raise without_frames(refused or self._reason())
 
-    async def _listen_to_end(self) -> None:
-        await self._listen()
-        self._scope.cancel()
-
     async def _watch_connection(self) -> None:
         """Ping after silence; end a connection that stays silent."""
         reader = self._channel.reader

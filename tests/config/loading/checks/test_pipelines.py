@@ -77,6 +77,7 @@ def test_what_is_wrong_with_steps(tmp_path, text, problem):
         ('{ type = "string" }', 'write type = "object"'),
         ('{ type = "object", properties = 3 }', "is no JSON Schema that can be used"),
         ('{ type = "object", "$ref" = "https://example.com/x" }', "is no JSON Schema that can be used"),
+        ('{ type = "object", properties = { a = { pattern = "(?=a)b" } } }', "is no JSON Schema that can be used"),
         (f'{{ type = "object", title = "{"x" * 70_000}" }}', "is no JSON Schema of at most 65536 bytes"),
     ],
 )

@@ -126,7 +126,7 @@ def test_a_refusal_by_the_hub_speaks_to_the_person_at_the_terminal(tmp_path):
             ("call", "demo__add", "a=1", "b=2"),
         )
         assert said(hub, *asked[-1])[0] == "1 + 2 = 3\n"
-        hub.config.write_text("[upstreams.demo]\ncommand = 'false'\n")
+        hub.config.write_text("[upstreams.demo]\ncommand = 'false'\nrestart = { attempts = 1 }\n")
         said(hub, "reload")
         said(hub, "restart", "demo", code=1)
         for words in asked:
@@ -151,6 +151,7 @@ def starting(file, *, start_s=60):
     )
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.parametrize(
     ("words", "answer"),
     [

@@ -9,6 +9,7 @@ import shlex
 import subprocess
 import sys
 import tomllib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -313,7 +314,7 @@ def test_the_file_of_the_hub_that_runs_is_edited_where_none_is_named(home, tmp_p
 @contextlib.contextmanager
 def serving(home, tmp_path):
     """A hub that reads the user's own configuration."""
-    with running([HUBD, "serve", "--listen", "127.0.0.1:0"], tmp_path / "log", env=home.env) as process:
+    with running([HUBD, "serve", "--listen", "127.0.0.1:0"], tmp_path / "log", env=home.env, forked=True) as process:
         process.wait_for("hubd listens on")
         yield
 
@@ -388,11 +389,9 @@ def test_what_the_running_hub_refuses_is_told_with_what_it_lacks(home, tmp_path)
 
 
 def test_two_at_once_both_count(home):
-    argvs = [[HUBD, "add", f"s{number}", "--", "sh"] for number in range(6)]
-    racers = [subprocess.Popen(argv, env=home.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for argv in argvs]
-    for racer in racers:
-        racer.communicate(timeout=60)
-    assert [racer.returncode for racer in racers] == [0] * 6
+    with ThreadPoolExecutor(6) as pool:
+        racers = [pool.submit(run_hubd, ["add", f"s{number}", "--", "sh"], home.env) for number in range(6)]
+    assert [racer.result().returncode for racer in racers] == [0] * 6
     assert set(home.upstreams()) == {f"s{number}" for number in range(6)}
 
 

@@ -320,7 +320,7 @@ def test_a_running_hub_takes_up_what_was_imported(home):
     config = directory / ".config" / "hubd" / "hubd.toml"
     config.parent.mkdir(mode=0o700)
     config.write_text('listen = "127.0.0.1:0"\nauth = "none"\n')
-    with running([HUBD, "serve"], directory / "hubd.log", env=env, cwd=directory) as process:
+    with running([HUBD, "serve"], directory / "hubd.log", env=env, cwd=directory, forked=True) as process:
         process.wait_for(r"https?://")
         (directory / HOMES["kiro"].path).write_text(
             '{"mcpServers": {"far": {"url": "https://x.example/mcp", "disabled": true}}}'

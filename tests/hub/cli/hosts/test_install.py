@@ -180,7 +180,7 @@ def test_a_host_of_the_desktop_finds_the_hub_of_the_shell(home):
     }
     (directory / ".config" / "hubd").mkdir(mode=0o700)
     (directory / ".config" / "hubd" / "hubd.toml").write_text('listen = "127.0.0.1:0"\nauth = "none"\n')
-    with running([HUBD, "serve"], directory / "hubd.log", env=env, cwd=directory) as process:
+    with running([HUBD, "serve"], directory / "hubd.log", env=env, cwd=directory, forked=True) as process:
         process.wait_for(r"https?://")
         hello = {
             "protocolVersion": "2025-11-25",

@@ -30,7 +30,7 @@ def test_calls_are_listed_followed_and_shown(tmp_path):
         assert "no call since the hub started" in hubd(hub, "calls").stderr
         assert said(hub, "calls", "--costs") == "no call was carried out since the hub started\n"
         assert "calls:" not in said(hub, "status")
-        with running([HUBD, "calls", "-f"], tmp_path / "follow", env=hub.env) as follower:
+        with running([HUBD, "calls", "-f"], tmp_path / "follow", env=hub.env, forked=True) as follower:
             assert hubd(hub, "call", "talker__echo").returncode == 0
             follower.wait_for(r" talker__echo .* ok ")
             assert hubd(hub, "call", "talker__die").returncode == 1

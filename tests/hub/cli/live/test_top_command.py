@@ -20,7 +20,7 @@ def test_servers_and_what_runs_are_seen_as_it_goes_on(tmp_path):
         top.see(HEADS)
         lines = top.see(r"^db: db exited with status 1 before it could be used: Error: no such host$")
         assert lines[0].startswith("hubd ")
-        with running([HUBD, "call", "github__hang"], tmp_path / "call", env=hub.env):
+        with running([HUBD, "call", "github__hang"], tmp_path / "call", env=hub.env, forked=True):
             lines = top.see(r"^RUNNING  [0-9a-f]{8}  \S+ +github__hang  [0-9.]+ m?s$")
             assert lines[2].split()[:3] == [">", "github", "connected"], "what is busy comes first"
             assert " 1 running " in lines[0]

@@ -213,7 +213,7 @@ def test_a_server_that_is_slow_or_fails_says_so_in_its_row_and_why():
         ["a", "connected"],
     ]
     assert lines[6] == "slow: one call in twenty takes 5 s or more; see `hubd calls b`"
-    assert lines[8] == "failing: 20 % fail; see `hubd calls c`"
+    assert lines[8] == "failing: 20 % of its calls fail; see `hubd calls c`"
 
 
 def test_colours_tell_how_it_is():

@@ -71,7 +71,9 @@ def test_a_variable_of_the_shell_is_kept_as_a_secret_and_the_server_works_wherev
         assert screen.end()[0] == 0, screen.text
         assert TOKEN not in screen.text
     assert b"enabled = false" in home.contents()["codex"]
-    assert home.told("secret", "ls")["secrets"] == [{"name": "TRACKER_TOKEN", "kept": "file", "servers": ["tracker"]}]
+    assert home.told("secret", "ls")["secrets"] == [
+        {"name": "TRACKER_TOKEN", "principal": None, "kept": "file", "servers": ["tracker"]}
+    ]
     assert not called_by_a_host(home).get("isError")
     home.run("uninstall", "--all", "--restore-originals")
     assert home.contents() == before

@@ -101,7 +101,7 @@ def test_calls_of_a_killed_hub_are_interrupted(tmp_path):
 
 @contextmanager
 def on_stdio(config, env, log):
-    with running([HUBD, "serve", "--stdio", "--config", config], log, env=env) as process:
+    with running([HUBD, "serve", "--stdio", "--config", config], log, env=env, forked=True) as process:
 
         def ask(id, method, params):
             message = {"jsonrpc": "2.0", "id": id, "method": method, "params": params}
@@ -161,15 +161,17 @@ def test_what_people_see(tmp_path):
         host.ask(2, "tools/call", {"name": "demo__add", "arguments": {"a": 1, "b": 2}})
         assert host.receive()["id"] == 2
         assert hubd(hub, "call", "demo__add", "a=2", "b=40").returncode == 0
-        with running([HUBD, "audit", "tail", "-f", "-n", "1"], tmp_path / "tail.log", env=hub.env) as tail:
+        with running([HUBD, "audit", "tail", "-f", "-n", "1"], tmp_path / "tail.log", env=hub.env, forked=True) as tail:
             tail.wait_for("demo__add")
             assert hubd(hub, "call", "demo__add", "a=2", "b=41").returncode == 0
             tail.wait_for(r"begin +[0-9a-f]{8}  hubd  demo__add  allow \(default\)")
             tail.wait_for(r"end +[0-9a-f]{8}  hubd  demo__add  ok, [0-9]+ ms, [0-9]+ B")
         status = json.loads(hubd(hub, "status", "--json").stdout)["audit"]
         assert re.search(rf"(?m)^audit log: [0-9]+ records, head {status['head']}$", hubd(hub, "status").stdout)
-        done = hubd(hub, "audit", "query", "--tool", "demo__*", "--host", "hubd", "--since", "1h", "--json")
-        found = [json.loads(line) for line in done.stdout.splitlines()]
+        found = []
+        while len(found) < 4:  # the last are written a moment later
+            done = hubd(hub, "audit", "query", "--tool", "demo__*", "--host", "hubd", "--since", "1h", "--json")
+            found = [json.loads(line) for line in done.stdout.splitlines()]
         assert [record["k"] for record in found] == ["begin", "end"] * 2
         by_ref = hubd(hub, "audit", "query", "--ref", found[0]["ref"])
         assert [line.split()[2] for line in by_ref.stdout.splitlines()] == ["begin", "end"]

@@ -176,8 +176,8 @@ def test_other_rules_hold_before_the_tables_are_made_anew():
     assert effect(judge, "x", CURSOR) is Effect.ALLOW
     stale = judge.view_for(EVERYTHING, CURSOR)
     judge.adjust(read_rules(HubConfig(policy=PolicyConfig(deny=("principal:local u__x",))), {}))
-    assert not judge.is_current(stale.audience)
-    assert judge.knows(stale.audience), "what came before finds its way, and is judged anew"
+    assert stale.audience not in judge.audiences
+    assert judge.audiences.find(stale.audience), "what came before finds its way, and is judged anew"
     caller = Caller(CURSOR, L4, {})
     assert judge.look_up_route(caller, stale, Route("u", "x"), Kind.TOOL).is_hidden
     judge.adjust(None)
@@ -239,7 +239,8 @@ def test_conditions_hide_nothing_and_decide_when_arguments_are_there():
 
     def judged(text):
         try:
-            return judge.judge_open(known, Route("u", "x"), OTHER, None if text is None else Raw(text)).effect
+            arguments = None if text is None else Raw(text)
+            return judge.conditions.judge(judge.book, known.mask, Route("u", "x"), OTHER, arguments).effect
         except CannotJudge:
             return "unjudged"
 
