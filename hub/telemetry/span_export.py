@@ -8,8 +8,9 @@ import logging
 from collections.abc import Callable, Sequence
 from secrets import token_hex
 from threading import Lock
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
+from msgspec import Struct
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan
@@ -31,16 +32,14 @@ _UNSET: Final = Status(StatusCode.UNSET)
 _NANO: Final = 1_000_000_000
 
 
-class PendingSpan:
+class PendingSpan(Struct, frozen=True, gc=False):
     """A span that is over, as the SDK's queue takes it; what is sent of it is made in the SDK's thread."""
 
-    __slots__ = ("end", "span")
-    context: Final = SpanContext(1, 1, False, _SAMPLED)
+    context: ClassVar[SpanContext] = SpanContext(1, 1, False, _SAMPLED)
     """All that the queue looks at: that it is sampled."""
-
-    def __init__(self, span: Span, end: int) -> None:
-        self.span = span
-        self.end = end
+    span: Span
+    end: int
+    """The time of its end, in nanoseconds."""
 
 
 class SpanExport:
