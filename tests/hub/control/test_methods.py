@@ -38,7 +38,7 @@ MEMBERS = {
     " label state installing installing_s queued era"
     " version transport pid counts failures health silent_s in_flight degraded sessions mode unattributed"
     " beyond_budget withheld_roots sandbox settling parked stale_config tokens largest connected_ago_s account limits"
-    " pins unchecked changed",
+    " pins unchecked changed slow failing",
     "sandbox": "preset why blamed path wants",
     "pins": "name pinning state approved approved_at changes hidden left_out flags problem item",
     "changes": "item change held words hints parameters only_form",
