@@ -72,6 +72,10 @@ class UpstreamRow(UpstreamStatus, frozen=True, kw_only=True):
     """Tools by whose schemas nothing can be checked although the configuration says so, each with the reason."""
     changed: int = 0
     """Definitions that differ from what was approved."""
+    slow: str = ""
+    """The reason why it counts as slow, if it was called within the last minutes; "": it does not."""
+    failing: str = ""
+    """The same for its calls that fail."""
 
 
 class HostRow(Struct, frozen=True, kw_only=True):

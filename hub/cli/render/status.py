@@ -165,7 +165,8 @@ def _count(upstreams: Iterable[UpstreamRow]) -> str:
 
 
 def _is_broken(upstream: UpstreamRow) -> bool:
-    return upstream.state in _BROKEN or bool(upstream.crash_loop or upstream.stale_config or upstream.degraded)
+    reasons = upstream.crash_loop, upstream.stale_config, upstream.degraded, upstream.slow, upstream.failing
+    return upstream.state in _BROKEN or any(reasons)
 
 
 def _state(upstream: UpstreamRow) -> str:
@@ -181,6 +182,8 @@ def _upstream(upstream: UpstreamRow) -> Sequence[Cell]:
     state = _state(upstream)
     if upstream.installing_s is not None:
         state += f" {duration(upstream.installing_s)}"
+    if word := "failing" if upstream.failing else "slow" if upstream.slow else "":
+        state, style = f"{state}, {word}", "warning"
     facts = upstream.transport, upstream.version, upstream.sessions, upstream.mode
     return paint(upstream.label or upstream.name, "name"), paint(state, style), since, *facts, tools, tokens, *others
 
@@ -200,6 +203,8 @@ def _notes(upstream: UpstreamRow) -> list[Line]:
     if upstream.queued:
         notes.append("other servers are being installed first")
     notes += [f"degraded: {reason}" for reason in upstream.degraded or ()]
+    told = ("slow", upstream.slow), ("failing", upstream.failing)
+    notes += [paint(f"{word}: {why}; see `hubd calls {upstream.name}`", "warning") for word, why in told if why]
     if upstream.restarts:
         notes.append(f"restarted {times(upstream.restarts)}")
     if limits := upstream.limits:
