@@ -132,6 +132,7 @@ def row_of_server(status: UpstreamRow, counted: Counted) -> ServerRow:
         tokens=status.tokens,
         calls=number,
         failed=sum(map(count_failures, tallies)),
+        lately=sum(calls),
         failed_ratio=failed / whole if whole else None,
         rate=round(sum(calls[-MINUTE_S:]) / MINUTE_S, 2),
         p50_s=p50_s,
