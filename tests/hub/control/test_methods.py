@@ -86,8 +86,8 @@ MEMBERS = {
     "costs": "host server calls tokens cost",
     "totals": "calls failed lately rate failed_ratio p50_s p95_s p99_s busy cost tools tokens",
     "seconds": "end calls failed",
-    "servers": "calls failed lately rate failed_ratio p50_s p95_s p99_s busy cost name label state word why health tools"
-    " tokens slow waiting last_error since_s era version transport mode pid changed spark",
+    "servers": "calls failed lately rate failed_ratio p50_s p95_s p99_s busy cost name label state word why health"
+    " tools tokens slow waiting last_error since_s era version transport mode pid changed spark",
     "last_error": "error_type name ref ago_s",
     "running": "ref host upstream name method for_s",
     "ticket": "url page expires_s session_s printed is_blind",
