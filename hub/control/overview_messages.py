@@ -28,10 +28,12 @@ class LastError(Struct, frozen=True, kw_only=True):
     ago_s: float = 0.0
 
 
-class ServerRow(Struct, frozen=True, kw_only=True):
-    """One server."""
+class ServerRow(CallTotals, frozen=True, kw_only=True):
+    """One server, and what is counted of its operations."""
 
     name: str = ""
+    label: str = ""
+    """The same with the name of its account, where there are several."""
     state: str = ""
     word: str = ""
     """The state as people are told it."""
@@ -42,22 +44,10 @@ class ServerRow(Struct, frozen=True, kw_only=True):
     tools: int | None = None
     tokens: int | None = None
     """About how many tokens their definitions take."""
-    calls: int = 0
-    """Operations since the hub started."""
-    failed: int = 0
-    failed_ratio: float | None = None
-    """The part of the last five minutes' that failed, those that were cancelled left out; None: there were none."""
-    rate: float = 0.0
-    """Operations a second, in the last minute."""
-    p50_s: float | None = None
-    p95_s: float | None = None
-    p99_s: float | None = None
     slow: bool = False
     """Its p95 is beyond the limit of its sort."""
-    busy: int = 0
-    """Operations that are not over."""
     waiting: int = 0
-    """Those of them that wait for their turn, where it has limits."""
+    """Operations that wait for their turn, where it has limits."""
     last_error: LastError | None = None
     since_s: float | None = None
     """Seconds in its state."""
@@ -66,8 +56,6 @@ class ServerRow(Struct, frozen=True, kw_only=True):
     transport: str | None = None
     mode: str | None = None
     pid: int | None = None
-    cost: float = 0.0
-    """Since the hub started, at the prices of now."""
     changed: int = 0
     """Definitions that differ from what was approved."""
     spark: tuple[int, ...] = ()
