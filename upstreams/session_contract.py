@@ -11,9 +11,11 @@ from typing import Final, Protocol
 
 from msgspec import Raw, Struct
 
+from config.remembered_facts import Memory
 from config.settings import UpstreamConfig
 from hub.link.call_interface import OWNER, Done, Exchange, Operation, Program, RunningCall
 from hub.link.hub_errors import UpstreamProtocolError
+from hub.link.memory_budget import Budget
 from hub.wire.capabilities import ServerFacts
 from hub.wire.jsonrpc import EMPTY, Failure, Notification, Reply, detach, peek_object
 from hub.wire.mcp import Era, Kind
@@ -239,6 +241,20 @@ class SessionEvents(UpstreamEvents, Protocol):
 
     def at_work(self) -> float:
         """The package runner that is to start the upstream was at work just now; the time until which it may go on."""
+
+
+class SessionSetup(Struct, frozen=True):
+    """What a session is opened with."""
+
+    config: UpstreamConfig
+    name: str
+    events: SessionEvents
+    memory: Memory
+    terms: SessionTerms
+    budget: Budget
+    """Counts what it queues and reads."""
+    environ: Mapping[str, str]
+    """The variables of which a process gets its part; a server behind a URL is reached through the proxy they name."""
 
 
 class Session(Protocol):

@@ -9,7 +9,6 @@ import re
 import shutil
 import tomllib
 from collections.abc import Collection, Iterator, Mapping
-from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -225,6 +224,8 @@ def find_mistyped(profiles: Mapping[str, Profile], in_use: Collection[str]) -> I
         for label in profile.hosts[:MAX_LABELS]:
             if label in known or label in in_use or len(label) > MAX_CHARS:
                 continue
+            from difflib import get_close_matches  # not above: it is large, and most hubs never need it
+
             near = get_close_matches(label, known, 1, LIKE)
             if near and not label.startswith(near[0]):  # as in `cursor-work`, which is meant
                 text = f"no host that hubd knows has the label {quote_toml(label)}"

@@ -7,7 +7,6 @@ mapping in its errors.
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from difflib import get_close_matches
 from functools import partial
 from types import NoneType
 from typing import Any, Final, Literal, TypeVar, get_args, get_origin
@@ -140,6 +139,8 @@ def _below_a_name(key: str, type: type[Struct]) -> str:
 
 def nearest(key: str, type: type[Struct]) -> list[str]:
     """The setting that is probably meant by an unknown key, if any."""
+    from difflib import get_close_matches  # not above: it is large, and most hubs never need it
+
     instead = [name for name, declared in declarations(type).items() if key in declared.setting.hints.split()]
     return instead or get_close_matches(key, list(declarations(type)), 1)
 

@@ -4,7 +4,6 @@ import json
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from difflib import get_close_matches
 from typing import Any, Final, TypeGuard
 
 from msgspec import Struct, structs
@@ -158,6 +157,8 @@ class HostEntry:
                 self._set(ours, self._entry[given[0]], given[0])
 
     def _refuse_bare(self) -> None:
+        from difflib import get_close_matches  # not above: it is large, and most hubs never need it
+
         words = ("command", "url", "serverUrl", "httpUrl")
         names = (key for key in self._entry if isinstance(key, str) and key not in HOSTS_OWN)
         near = next((name for name in names if get_close_matches(name, words)), None)
@@ -276,8 +277,10 @@ class HostEntry:
     def _mention_what_is_lost(self) -> None:
         known = [*(word for spellings in SPELLINGS.values() for word in spellings), *OUR_SETTINGS]
         meant = {*known, *HOSTS_OWN, *FILTERS, "disabled"}
-        for key in self._entry:
-            if key not in meant and (near := get_close_matches(key, known, 1, 0.75)):
+        for key in [each for each in self._entry if each not in meant]:
+            from difflib import get_close_matches  # not above: it is large, and most hubs never need it
+
+            if near := get_close_matches(key, known, 1, 0.75):
                 self._findings.warn((*self._keys, key), f'ignored; did you mean "{near[0]}"?')
 
 

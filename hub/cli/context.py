@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Callable, Collection, Iterable
 from datetime import UTC, datetime
-from difflib import get_close_matches
 from functools import cached_property
 from os import EX_OK
 from typing import TYPE_CHECKING, Any, Final
@@ -207,6 +206,8 @@ class Context(argparse.Namespace):
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """A question whether a name of `known` was meant; "" if none is like it."""
+    from difflib import get_close_matches  # not above: it is large, and most hubs never need it
+
     found = get_close_matches(name, list(known), 1, CLOSE)
     return f'did you mean "{found[0]}"?' if found else ""
 

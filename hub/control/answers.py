@@ -62,6 +62,8 @@ class UpstreamRow(UpstreamStatus, frozen=True, kw_only=True):
     connected. None: not within a day."""
     account: SignInFacts | None = None
     """None: it lets the hub in as it is, or the configuration says how."""
+    serves: bool | None = None
+    """Of one of several accounts: it serves where nobody says another; None: there is one."""
     limits: LimitStatus | None = None
     """None: it has none."""
     pins: tuple[str, ...] = ()
@@ -70,6 +72,10 @@ class UpstreamRow(UpstreamStatus, frozen=True, kw_only=True):
     """Tools by whose schemas nothing can be checked although the configuration says so, each with the reason."""
     changed: int = 0
     """Definitions that differ from what was approved."""
+    slow: str = ""
+    """The reason why it counts as slow, if it was called within the last minutes; "": it does not."""
+    failing: str = ""
+    """The same for its calls that fail."""
 
 
 class HostRow(Struct, frozen=True, kw_only=True):

@@ -3,17 +3,23 @@
 from msgspec import Struct
 
 
-class WaitingRequest(Struct, frozen=True):
-    """A call that a person is to decide on."""
+class AskedCall(Struct, frozen=True, kw_only=True):
+    """What calls a yes is for."""
 
     id: str
     host: str
     name: str
     """The tool, prompt or resource, as the host knows it."""
     server: str
+    rule: str
+    principal: str = ""
+
+
+class WaitingRequest(AskedCall, frozen=True, kw_only=True):
+    """A call that a person is to decide on."""
+
     arguments: str
     """On one line, shortened, without secrets."""
-    rule: str
     age_s: float
     left_s: float
     """Seconds for which it can be decided; if it is decided, for which the yes is good."""
@@ -21,22 +27,15 @@ class WaitingRequest(Struct, frozen=True):
     """Calls that wait."""
     decision: str = ""
     """`approved` or `denied`: the next equal call is told; "": nobody has decided."""
-    principal: str = ""
 
 
-class GivenApproval(Struct, frozen=True):
+class GivenApproval(AskedCall, frozen=True, kw_only=True):
     """A yes of a person for longer than a call."""
 
-    id: str
-    host: str
-    name: str
-    server: str
-    rule: str
     lasts: str
     """`session`, `hour` or `always`."""
     left_s: float | None = None
     """None: until the conversation ends."""
-    principal: str = ""
 
 
 class ApprovalList(Struct, frozen=True):

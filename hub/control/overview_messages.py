@@ -7,7 +7,7 @@ tool, and None where they are too few to tell.
 
 from msgspec import Struct
 
-from hub.control.answers import ProjectRow
+from hub.control.answers import HostRow, ProjectRow
 from hub.control.call_messages import CallTotals, RunningRow
 
 
@@ -28,10 +28,12 @@ class LastError(Struct, frozen=True, kw_only=True):
     ago_s: float = 0.0
 
 
-class ServerRow(Struct, frozen=True, kw_only=True):
-    """One server."""
+class ServerRow(CallTotals, frozen=True, kw_only=True):
+    """One server, and what is counted of its operations."""
 
     name: str = ""
+    label: str = ""
+    """The same with the name of its account, where there are several."""
     state: str = ""
     word: str = ""
     """The state as people are told it."""
@@ -42,22 +44,10 @@ class ServerRow(Struct, frozen=True, kw_only=True):
     tools: int | None = None
     tokens: int | None = None
     """About how many tokens their definitions take."""
-    calls: int = 0
-    """Operations since the hub started."""
-    failed: int = 0
-    failed_ratio: float | None = None
-    """The part of the last five minutes' that failed, those that were cancelled left out; None: there were none."""
-    rate: float = 0.0
-    """Operations a second, in the last minute."""
-    p50_s: float | None = None
-    p95_s: float | None = None
-    p99_s: float | None = None
     slow: bool = False
     """Its p95 is beyond the limit of its sort."""
-    busy: int = 0
-    """Operations that are not over."""
     waiting: int = 0
-    """Those of them that wait for their turn, where it has limits."""
+    """Operations that wait for their turn, where it has limits."""
     last_error: LastError | None = None
     since_s: float | None = None
     """Seconds in its state."""
@@ -66,31 +56,15 @@ class ServerRow(Struct, frozen=True, kw_only=True):
     transport: str | None = None
     mode: str | None = None
     pid: int | None = None
-    cost: float = 0.0
-    """Since the hub started, at the prices of now."""
     changed: int = 0
     """Definitions that differ from what was approved."""
     spark: tuple[int, ...] = ()
     """Operations of the last five minutes, in steps of five seconds, the newest last, which is not over."""
 
 
-class AttachedRow(Struct, frozen=True, kw_only=True):
+class AttachedRow(HostRow, frozen=True, kw_only=True):
     """One attached host. Hosts of one label share `calls` and `cost`."""
 
-    host: str = ""
-    label: str = ""
-    principal: str = ""
-    transport: str = ""
-    version: str | None = None
-    endpoint: str = ""
-    profile: str | None = None
-    search: bool = False
-    tools: int | None = None
-    tokens: int | None = None
-    idle_s: float = 0.0
-    attached_s: float = 0.0
-    in_flight: int = 0
-    asked: int = 0
     calls: int = 0
     """Operations that servers have carried out, since the hub started."""
     cost: float = 0.0

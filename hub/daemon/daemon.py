@@ -38,8 +38,6 @@ from hub.daemon.dashboard.lazy_dashboard import Dashboard
 from hub.daemon.decision_requests import DecisionRequests
 from hub.daemon.http_listener import HttpListener
 from hub.daemon.http_routes import TokenPage
-from hub.daemon.keys_of_people import PATH as KEYS_PATH
-from hub.daemon.keys_of_people import KeysPage
 from hub.daemon.live.calls_and_overview import LiveRequests
 from hub.daemon.logs.handlers import FaultCounter, reopen
 from hub.daemon.logs.setup import HubLog
@@ -60,6 +58,7 @@ from upstreams.lifecycle import State
 
 if TYPE_CHECKING:
     from cache.redis.store import RedisStore
+    from hub.daemon.keys_of_people import KeysPage
     from hub.daemon.metrics.families import Families
 
 log = logging.getLogger("hubd")
@@ -104,7 +103,7 @@ class Daemon:
         self._decisions = DecisionRequests(hub, lambda: self._lines.shims, lambda: listener.address[1])
         self._api = DaemonApi(hub, listener, self._reloader, self._watch, faults, self._log.own.journal, self._requests)
         self._metrics = MetricsPage(lambda: self._families.tell())
-        self._keys = KeysPage(hub)
+        self._keys: KeysPage | None = None
         hub.reach_at(lambda: origin_of(hub.config, *listener.address))
         self._show_pages()
         self._live = LiveRequests(hub, self._api.status)
@@ -198,11 +197,15 @@ class Daemon:
             self._listener.pages[place] = TokenPage(self._metrics.handle)
         else:
             self._listener.pages.pop(place, None)
-        place = "POST", KEYS_PATH
-        if uses_by_people(self._hub.config.upstreams):
-            self._listener.pages[place] = TokenPage(self._keys.handle, is_owners=False)
-        else:
-            self._listener.pages.pop(place, None)
+        has_keys = bool(uses_by_people(self._hub.config.upstreams))
+        if has_keys or self._keys is not None:
+            from hub.daemon.keys_of_people import PATH, KeysPage  # not above: few hubs keep keys of people
+
+            self._keys = self._keys or KeysPage(self._hub)
+            if has_keys:
+                self._listener.pages["POST", PATH] = TokenPage(self._keys.handle, is_owners=False)
+            else:
+                self._listener.pages.pop(("POST", PATH), None)
 
     def _announce(self) -> None:
         """Say where the hub listens now."""

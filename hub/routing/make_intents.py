@@ -137,14 +137,14 @@ class Intents:
         """The intent of a completion, or its refusal. Raises as `wait_for`."""
         ref = drop_lookalikes(peek_object(request.params.get("ref")))
         route, member = await self._resolver.reference(ref, exchange)
+        kind, exposed = Kind.PROMPT if member == "name" else None, peek_str(ref.get(member)) or ""
         if route is None:
-            return NO_REFERENCE
+            return self._refuse_denied(Wanted(request, "", exposed, kind), exchange, NO_REFERENCE)
         snapshot = self._live.upstreams[route.upstream].snapshot
         if "completions" not in snapshot.capabilities and snapshot.version != L1:  # L1 has no such capability
             return self._replies.of_upstream(NO_COMPLETION, COMPLETE, route.upstream, "", exchange)
         params = {**request.params, "ref": raw({**ref, member: route.original})}
-        kind = Kind.PROMPT if member == "name" else None
-        wanted = Wanted(Request(request.id, COMPLETE, params), "", peek_str(ref.get(member)) or "", kind)
+        wanted = Wanted(Request(request.id, COMPLETE, params), "", exposed, kind)
         return self._make(wanted, route, exchange, self._live.of(exchange.view))
 
     def call_about_task(self, ticket: TaskTicket, viewer: Viewer) -> Call:

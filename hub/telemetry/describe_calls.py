@@ -121,6 +121,15 @@ def percentiles(tallies: Collection[Tally]) -> Percentiles:
     return _percentiles([each for tally in tallies for each in _latest(tally.last, len(tallies))])
 
 
+def find_slow(tallies: Collection[Tally], usual_s: float) -> float | None:
+    """The p95 of the last durations of these together, if it is longer than usual; None: it is not."""
+    durations = [each for tally in tallies for each in _latest(tally.last, len(tallies))]
+    if sum(each > usual_s for each in durations) * 20 < len(durations):  # nothing is sorted for most
+        return None
+    _, p95_s, _ = _percentiles(durations)
+    return p95_s if p95_s is not None and p95_s > usual_s else None
+
+
 def _latest(durations: Collection[float], tallies: int) -> Iterable[float]:
     """The latest ones of one of so many tallies."""
     number = max(1, MAX_DURATIONS // max(1, tallies))

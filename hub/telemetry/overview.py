@@ -13,6 +13,7 @@ from typing import Final
 
 from msgspec import structs
 
+from config.loading.split_accounts import whole_name
 from hub.catalog.time_slices import Steps
 from hub.control.answers import HostRow, Status, UpstreamRow
 from hub.control.call_messages import CallTotals
@@ -34,10 +35,12 @@ from hub.telemetry.call_costs import Cost, sum_costs
 from hub.telemetry.describe_calls import (
     MINUTE_S,
     OF_SECONDS,
+    UNKNOWN,
     Configs,
     Percentiles,
     count_failures,
     describe_running,
+    find_slow,
     percentiles,
 )
 from hub.telemetry.operation_record import NO_FAULTS
@@ -123,21 +126,22 @@ def row_of_server(status: UpstreamRow, counted: Counted) -> ServerRow:
     number = sum(tally.count for tally in tallies)
     whole, failed = (0, 0) if seconds is None else seconds.lately(int(counted.now))
     p50_s, p95_s, p99_s = counted.percentiles(status.name, number)
-    is_slow = p95_s is not None and p95_s > alert_rules.slow_from_s(is_local=status.transport == "stdio")
     row = ServerRow(
         name=status.name,
+        label=status.label,
         state=status.state,
         word="installing" if status.installing else WORDS.get(status.state, status.state),
         tools=None if status.counts is None else status.counts.tools,
         tokens=status.tokens,
         calls=number,
         failed=sum(map(count_failures, tallies)),
+        lately=sum(calls),
         failed_ratio=failed / whole if whole else None,
         rate=round(sum(calls[-MINUTE_S:]) / MINUTE_S, 2),
         p50_s=p50_s,
         p95_s=p95_s,
         p99_s=p99_s,
-        slow=is_slow,
+        slow=bool(status.slow),
         busy=counted.busy[status.name],
         waiting=0 if status.limits is None else status.limits.waiting,
         last_error=counted.last_error(status.name),
@@ -151,7 +155,7 @@ def row_of_server(status: UpstreamRow, counted: Counted) -> ServerRow:
         changed=status.changed,
         spark=draw(calls, int(counted.now)),
     )
-    health, why = _judge(status, row, fails=whole >= FEW and (row.failed_ratio or 0.0) > alert_rules.TOOL_ERRORS)
+    health, why = _judge(status)
     return structs.replace(row, health=health, why=why)
 
 
@@ -162,7 +166,7 @@ def draw(seconds: Sequence[int], now: int) -> tuple[int, ...]:
     return tuple(sum(padded[at : at + SPARK_S]) for at in range(0, len(padded), SPARK_S))
 
 
-def _judge(status: UpstreamRow, row: ServerRow, *, fails: bool) -> tuple[str, str | None]:
+def _judge(status: UpstreamRow) -> tuple[str, str | None]:
     """The health of a server, and why it is not well."""
     health = _HEALTH.get(status.state, "bad")
     if health == "bad" or status.crash_loop:
@@ -176,14 +180,32 @@ def _judge(status: UpstreamRow, row: ServerRow, *, fails: bool) -> tuple[str, st
             reasons.insert(0, f"not answering pings for {status.silent_s:.0f} s")
         if status.stale_config:
             reasons.append(f"still runs with its old settings: {sum_error_up(status.stale_config)}")
-        if row.slow:
-            usual = _spell(alert_rules.slow_from_s(is_local=status.transport == "stdio"))
-            text = f"slow: one call in twenty takes {_spell(row.p95_s or 0.0)} or more; usual is below {usual}"
-            reasons.append(text)
-        if fails:
-            reasons.append(f"{100 * (row.failed_ratio or 0.0):.0f} % of its calls fail")
+        if status.slow:
+            reasons.append(f"slow: {status.slow}")
+        reasons += filter(None, [status.failing])
         return ("warning", reasons[0]) if reasons else ("good", None)
     return health, None
+
+
+def judge_calls(recorder: Recorder, rows: Iterable[UpstreamRow], now: float) -> Steps[list[UpstreamRow]]:
+    """The rows of servers, with the reasons why those count as slow, or as failing, that were called within the last
+    minutes. `now` by the clock of records."""
+    tallies, found = defaultdict[str, list[Tally]](list), list[UpstreamRow]()
+    for (upstream, _, _), tally in list(recorder.tallies.items()):
+        tallies[upstream].append(tally)
+        yield 1
+    for row in rows:
+        seconds, slow, failing = recorder.seconds.get(row.name), "", ""
+        whole, failed = (0, 0) if seconds is None else seconds.lately(int(now))
+        if whole:
+            usual_s = alert_rules.slow_from_s(is_local=row.transport == "stdio")
+            if (p95_s := find_slow(tallies[row.name], usual_s)) is not None:
+                slow = f"one call in twenty takes {_spell(p95_s)} or more; usual is below {_spell(usual_s)}"
+            if whole >= FEW and failed / whole > alert_rules.TOOL_ERRORS:
+                failing = f"{100 * failed / whole:.0f} % of its calls fail"
+        found.append(structs.replace(row, slow=slow, failing=failing) if slow or failing else row)
+        yield OF_SECONDS
+    return found
 
 
 def _spell(seconds: float) -> str:
@@ -233,10 +255,9 @@ def make_overview(
 
 def _costs(counted: Counted) -> Iterator[CostRow]:
     for (host, server), cost in counted.costs.items():
+        server = whole_name(server, counted.configs.get(server, UNKNOWN))
         yield CostRow(host=host, server=server, calls=cost.charged, tokens=cost.tokens, cost=cost.price)
 
 
 def _host(host: HostRow, counted: Counted) -> AttachedRow:
-    members = structs.asdict(host)
-    del members["listening"]
-    return AttachedRow(**members, calls=counted.calls[host.label], cost=counted.prices["host", host.label])
+    return AttachedRow(**structs.asdict(host), calls=counted.calls[host.label], cost=counted.prices["host", host.label])

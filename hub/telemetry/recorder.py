@@ -12,7 +12,7 @@ from typing import Final
 
 from hub.calls.chain import Intent, Outcome, Stage
 from hub.link.call_interface import NO_ARGUMENTS
-from hub.link.hub_errors import Executed
+from hub.link.hub_errors import Executed, HubError
 from hub.link.log_context import log_about
 from hub.link.rate_limits import TokenBucket
 from hub.telemetry.count_sent_messages import MessageCount
@@ -41,6 +41,8 @@ MAX_PLACES: Final = 4_096
 OTHER: Final = "_other"
 """In place of the names of tools beyond that number."""
 LINES: Final = 100.0
+MAX_WHY: Final = 300
+"""Characters of the reason in the log."""
 LINES_PER_S: Final = 5.0
 """Failures that are logged at once, and a second from then on: a host that tries again and again fills no log."""
 
@@ -141,7 +143,7 @@ class Recorder(Stage):
         for tell in self.listeners:
             tell(ended)
         if executed and self._lines.take(now):
-            log_failure(ended, intent)
+            log_failure(ended, intent, outcome)
 
     def _find_place(self, about: tuple[str, str, str, str, str]) -> CountingPlace:
         """The place for calls by upstream, method, the upstream's own name, the label of the host and its transport."""
@@ -169,9 +171,10 @@ class Recorder(Stage):
         return self.served.setdefault(key, Histogram())
 
 
-def log_failure(ended: Ended, intent: Intent) -> None:
+def log_failure(ended: Ended, intent: Intent, outcome: Outcome) -> None:
     """Log an operation that failed by the hub's word; one of which nothing was sent is less of a matter."""
     level = logging.INFO if ended.executed == Executed.NO.value else logging.WARNING
-    text, about = "%s: %s %s after %.3g s", {"error_type": ended.outcome}
+    text, about = "%s: %s %s after %.3g s%s", {"error_type": ended.outcome}
+    why = f": {outcome}"[:MAX_WHY] if isinstance(outcome, HubError) else ""
     with log_about(intent):
-        log.log(level, text, ended.host, ended.name, ended.outcome, ended.took_s, extra=about)
+        log.log(level, text, ended.host, ended.name, ended.outcome, ended.took_s, why, extra=about)

@@ -8,8 +8,9 @@ import logging
 from collections.abc import Callable, Sequence
 from secrets import token_hex
 from threading import Lock
-from typing import Final
+from typing import Any, ClassVar, Final
 
+from msgspec import Struct
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan
@@ -31,6 +32,16 @@ _UNSET: Final = Status(StatusCode.UNSET)
 _NANO: Final = 1_000_000_000
 
 
+class PendingSpan(Struct, frozen=True, gc=False):
+    """A span that is over, as the SDK's queue takes it; what is sent of it is made in the SDK's thread."""
+
+    context: ClassVar[SpanContext] = SpanContext(1, 1, False, _SAMPLED)
+    """All that the queue looks at: that it is sampled."""
+    span: Span
+    end: int
+    """The time of its end, in nanoseconds."""
+
+
 class SpanExport:
     """Sends spans to the collector of a configuration. `wall` tells the time; `dropped`: those before it."""
 
@@ -38,7 +49,7 @@ class SpanExport:
         endpoint = f"{config.endpoint.rstrip('/')}/v1/traces" if config.endpoint else None
         headers = {name: value.reveal() for name, value in config.headers.items()}
         self._wall = wall
-        self._counted = CountedExport(OTLPSpanExporter(endpoint=endpoint, headers=headers or None))
+        self._counted = CountedExport(OTLPSpanExporter(endpoint=endpoint, headers=headers or None), self._read)
         self._processor = BatchSpanProcessor(self._counted, max_queue_size=QUEUE)
         about = {"service.name": "hubd", "service.version": version, "service.instance.id": token_hex(8)}
         self._resource = Resource.create(about)
@@ -55,7 +66,14 @@ class SpanExport:
 
     def add(self, span: Span) -> None:
         """Send a span that ends now, without waiting."""
-        end = int(self._wall() * _NANO)
+        pending: Any = PendingSpan(span, int(self._wall() * _NANO))
+        self._processor.on_end(pending)
+        self._given += 1
+        self._overflow = max(self._overflow, self._given - self._counted.taken - QUEUE)
+
+    def _read(self, pending: PendingSpan) -> ReadableSpan:
+        """A span in the form of the SDK."""
+        span, end = pending.span, pending.end
         context = SpanContext(span.trace_id, span.span_id, False, _SAMPLED, _state(span.state))
         parent = None
         if span.parent_id:
@@ -67,23 +85,19 @@ class SpanExport:
         status = _UNSET
         if span.error:
             status = Status(StatusCode.ERROR, None if span.error == TOOL_ERROR else span.text or None)
-        self._processor.on_end(
-            ReadableSpan(
-                span.name,
-                context,
-                parent,
-                self._resource,
-                span.attributes,
-                links=links,
-                kind=SpanKind.SERVER if span.is_server else SpanKind.CLIENT,
-                status=status,
-                start_time=end - int(span.took_s * _NANO),
-                end_time=end,
-                instrumentation_scope=self._scope,
-            )
+        return ReadableSpan(
+            span.name,
+            context,
+            parent,
+            self._resource,
+            span.attributes,
+            links=links,
+            kind=SpanKind.SERVER if span.is_server else SpanKind.CLIENT,
+            status=status,
+            start_time=end - int(span.took_s * _NANO),
+            end_time=end,
+            instrumentation_scope=self._scope,
         )
-        self._given += 1
-        self._overflow = max(self._overflow, self._given - self._counted.taken - QUEUE)
 
     def close(self) -> None:
         """Send what is left, and end it. Blocks, for up to half a minute if the collector hangs."""
@@ -93,8 +107,10 @@ class SpanExport:
 class CountedExport:
     """An exporter of spans, as the SDK has them, that counts what it was given, and what of that did not arrive."""
 
-    def __init__(self, inner: OTLPSpanExporter) -> None:
+    def __init__(self, inner: OTLPSpanExporter, read: Callable[[Any], ReadableSpan]) -> None:
+        """`read`: what was given in the form of the SDK."""
         self._inner = inner
+        self._read = read
         self.taken = 0
         self.failed = 0
 
@@ -102,7 +118,7 @@ class CountedExport:
         self.taken += len(spans)
         result = SpanExportResult.FAILURE
         try:
-            result = self._inner.export(spans)
+            result = self._inner.export([*map(self._read, spans)])
         finally:
             if result is not SpanExportResult.SUCCESS:
                 self.failed += len(spans)

@@ -124,7 +124,7 @@ def main() -> None:
     context = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT", "{}"))
     text = settings(os.environ["MCP_CONFORMANCE_SCENARIO"], sys.argv[-1], context)
     with tempfile.TemporaryDirectory(prefix="hubd-auth-") as scratch:
-        with running_hub(Path(scratch), text, auth="none") as hub:
+        with running_hub(Path(scratch), text, auth="none", forked=False) as hub:
             act(Host(hub.url), [HUBD, "auth", NAME, "--no-browser", "--json", "--yes"], hub.env)
         sys.stderr.write(hub.process.tail())
 

@@ -128,7 +128,7 @@ def act(host: Host, scenario: str) -> None:
 def main() -> None:
     config = f'[upstreams.suite]\nurl = {json.dumps(sys.argv[-1])}\nprefix = ""\n'
     with tempfile.TemporaryDirectory(prefix="hubd-client-") as scratch:
-        with running_hub(Path(scratch), config, auth="none") as hub:
+        with running_hub(Path(scratch), config, auth="none", forked=False) as hub:
             act(Host(hub.url, "elicitation"), os.environ["MCP_CONFORMANCE_SCENARIO"])
         sys.stderr.write(hub.process.tail())
 

@@ -75,21 +75,26 @@ async def test_what_is_denied_does_not_exist(pair, autojump_clock):
             unknown = await host.error("resources/read", {"uri": "nobody://a"})
             assert json.dumps(denied).replace(uri, "nobody://a") == json.dumps(unknown)
         assert (await host.error("prompts/get", {"name": "notes__summary"}))["code"] == -32602
+        argument = {"name": "day", "value": ""}
+        refs = ({"type": "ref/prompt", "name": f"notes__{name}"} for name in ("summary", "wrong"))
+        denied, unknown = [await host.error("completion/complete", {"ref": ref, "argument": argument}) for ref in refs]
+        assert denied == unknown
         assert await host.call("notes__read")
         recorder = house.hub.router.chains.recorder
-        *denied, allowed = recorder.ring
-    about = [(each.name, each.outcome, each.executed, each.upstream) for each in denied]
+        *denied_records, allowed = recorder.ring
+    about = [(each.name, each.outcome, each.executed, each.upstream) for each in denied_records]
     assert about == [(name, "denied", "no", "notes") for _, name, _ in refused]
     assert (allowed.name, allowed.outcome) == ("notes__read", "")
     assert not recorder.running
     unknown = {method: each.count for (method, outcome, _), each in recorder.served.items() if outcome[:1] == "-"}
-    assert sum(unknown.values()) == 3, "what nobody has is counted by its method alone"
+    assert sum(unknown.values()) == 4, "what nobody has is counted by its method alone"
     assert refused == [
         ("refuse", "notes__write", "deny[0]"),
         ("refuse", "note://secret", "deny[2]"),
         ("refuse", "vault://a", "deny[3]"),
-        ("refuse", "notes__summary", "deny[1]"),
+        *[("refuse", "notes__summary", "deny[1]")] * 2,
     ]
+    assert [each.method for each in denied_records][-1] == "completion/complete"
     assert called(fakes["notes"]) == ["read"]
     assert not any(each.of("prompts/get") or each.of("resources/read") for each in fakes["notes"].conversations)
 

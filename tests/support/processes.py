@@ -197,14 +197,16 @@ def own_directories(directory: Path) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def running_hub(directory: Path, config: str, *, auth: str = "token", listen: str = "127.0.0.1:0") -> Iterator[Hub]:
+def running_hub(
+    directory: Path, config: str, *, auth: str = "token", listen: str = "127.0.0.1:0", forked: bool = True
+) -> Iterator[Hub]:
     """`hubd serve` with this text as hubd.toml, on a port of the kernel's choice: a fork, since most of a start is that
-    of an interpreter."""
+    of an interpreter. A process that starts but one hub has it not `forked`, and saves the imports of what forks."""
     env = own_directories(directory)
     file = directory / "hubd.toml"
     file.write_text(config)
     argv = [HUBD, "serve", "--config", file, "--listen", listen, "--auth", auth]
-    with running(argv, directory / "hubd.log", env=env, cwd=directory, forked=True) as process:
+    with running(argv, directory / "hubd.log", env=env, cwd=directory, forked=forked) as process:
         url = process.wait_for(r"https?://[^\s\"]+/mcp")[0]
         token = None
         if auth == "token":

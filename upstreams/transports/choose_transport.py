@@ -8,7 +8,7 @@ from config.remembered_facts import Memory
 from config.settings import UpstreamConfig
 from hub.link.memory_budget import Budget
 from hub.link.module_loading import load
-from upstreams.session_contract import Session, SessionEvents, SessionTerms
+from upstreams.session_contract import Session, SessionEvents, SessionSetup, SessionTerms
 
 if TYPE_CHECKING:
     from upstreams.transports.stdio.sandbox.enclose import Sandboxes
@@ -33,18 +33,18 @@ async def run_session(
     the session could not be opened; after: why it ended. Cancellation: closes the connection in order. Either way
     running calls get `UpstreamLost`.
     """
-    budget = budget or Budget()
+    given = SessionSetup(config, name, events, memory, terms, budget or Budget(), environ)
     if config.command is not None:
         from upstreams.transports.stdio.session import StdioSession
 
-        await StdioSession(config, name, events, memory, terms, budget, environ, sandboxes).run(started)
+        await StdioSession(given, sandboxes).run(started)
     elif config.speaks_websocket:
         await load("upstreams.transports.websocket.session")
         from upstreams.transports.websocket.session import WebSocketSession
 
-        await WebSocketSession(config, name, events, memory, terms, budget, environ).run(started)
+        await WebSocketSession(given).run(started)
     else:
         await load("upstreams.transports.http.detect")
         from upstreams.transports.http.detect import run_http_session
 
-        await run_http_session(config, name, events, memory, terms, started, budget, environ)
+        await run_http_session(given, started)

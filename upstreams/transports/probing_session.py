@@ -4,22 +4,18 @@ is probed is started again, without that.
     start -> shake hands -> serve -> it ends, falls silent, breaks the protocol, or `run` is cancelled
 """
 
-import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Final
 
 import trio
 
-from config.remembered_facts import Memory
-from config.settings import UpstreamConfig
 from hub.link.channel import ChannelClosed, OutboxFull
 from hub.link.hub_errors import HubError, UpstreamProtocolError, UpstreamUnavailable, without_frames
-from hub.link.memory_budget import Budget
 from hub.link.peer import BadPeer
 from hub.wire.capabilities import ServerFacts
 from hub.wire.jsonrpc import RemoteProtocolError
 from hub.wire.mcp import Era
-from upstreams.session_contract import Session, SessionEvents, SessionTerms
+from upstreams.session_contract import Session, SessionSetup
 from upstreams.transports.negotiation import about, expect_era, remember, shake_hands
 from upstreams.transports.shared_stream_session import StreamSession
 
@@ -37,22 +33,10 @@ class EndedInHandshake(UpstreamUnavailable):
 class ProbingSession(StreamSession):
     """A session of a process or a connection, which `_run_once` starts and ends."""
 
-    def __init__(
-        self,
-        config: UpstreamConfig,
-        name: str,
-        events: SessionEvents,
-        memory: Memory,
-        terms: SessionTerms,
-        budget: Budget,
-        environ: Mapping[str, str] = os.environ,
-    ) -> None:
-        """`environ`: the variables of which a process gets its part when it starts, and that may name a proxy."""
-        super().__init__(name, events, terms)
-        self._config = config
-        self._memory = memory
-        self._budget = budget
-        self._environ = environ
+    def __init__(self, given: SessionSetup) -> None:
+        super().__init__(given.name, given.events, given.terms)
+        self._config, self._memory = given.config, given.memory
+        self._budget, self._environ = given.budget, given.environ
 
     async def run(self, started: Callable[[Session], None]) -> None:
         """Serve until the session ends. As `run_session`."""

@@ -5,7 +5,6 @@ Everything that a profile makes the hub do for each tool of each view is bounded
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from typing import Final
 
 from config.diagnostics import Keys, Problem, quote_toml
@@ -60,6 +59,8 @@ def warnings_of_profiles(profiles: Mapping[str, Profile], servers: Mapping[str, 
         keys = ("profiles", name, "servers")
         unknown = [each for each in dict.fromkeys(profile.servers) if each not in servers and each != RESERVED]
         for server in unknown[:MAX_TOLD]:
+            from difflib import get_close_matches  # not above: it is large, and most hubs never need it
+
             text = f"there is no server {quote_toml(server[:MAX_QUOTED])} here, unless a project has one of that name"
             near = get_close_matches(server[:MAX_QUOTED], list(servers), 1)
             yield Problem(keys, f"{text}; did you mean {quote_toml(near[0])}?" if near else text)
@@ -117,6 +118,8 @@ MAX_ARGUMENTS_TOLD: Final = 16
 
 def _quote_entries(entries: Sequence[str], ids: Mapping[str, str]) -> str:
     """The first few of such entries, with what is probably meant; `ids`: what begins the names of a server's tools."""
+    from difflib import get_close_matches  # not above: it is large, and most hubs never need it
+
     known = {**ids, **{id: id for id in ids.values()}}
     told = []
     for entry in entries[:MAX_TOLD]:

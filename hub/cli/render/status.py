@@ -55,8 +55,8 @@ def _buffer(buffer: BufferStatus) -> Line:
 
 def _in_common(data: Status) -> list[Block]:
     lines: list[Block] = []
-    boxes = ((row.sandbox.why, row.name) for row in data.upstreams if row.sandbox is not None and row.sandbox.why)
-    for why, names in group(boxes).items():
+    boxes = ((row.sandbox.why, row.label or row.name) for row in data.upstreams if row.sandbox is not None)
+    for why, names in group(box for box in boxes if box[0]).items():
         lines.append(paint(f"no sandbox: {join_names(names, most=NAMES_SHOWN)}, since {why}", "dim"))
     if data.calls and (said := totals(data.calls)):
         lines.append(said)
@@ -165,7 +165,8 @@ def _count(upstreams: Iterable[UpstreamRow]) -> str:
 
 
 def _is_broken(upstream: UpstreamRow) -> bool:
-    return upstream.state in _BROKEN or bool(upstream.crash_loop or upstream.stale_config or upstream.degraded)
+    reasons = upstream.crash_loop, upstream.stale_config, upstream.degraded, upstream.slow, upstream.failing
+    return upstream.state in _BROKEN or any(reasons)
 
 
 def _state(upstream: UpstreamRow) -> str:
@@ -181,12 +182,16 @@ def _upstream(upstream: UpstreamRow) -> Sequence[Cell]:
     state = _state(upstream)
     if upstream.installing_s is not None:
         state += f" {duration(upstream.installing_s)}"
+    if word := "failing" if upstream.failing else "slow" if upstream.slow else "":
+        state, style = f"{state}, {word}", "warning"
     facts = upstream.transport, upstream.version, upstream.sessions, upstream.mode
     return paint(upstream.label or upstream.name, "name"), paint(state, style), since, *facts, tools, tokens, *others
 
 
 def _notes(upstream: UpstreamRow) -> list[Line]:
     notes: list[Line] = []
+    if upstream.serves:
+        notes.append("serves where no profile, project or argument says another account")
     if upstream.crash_loop:
         often = times(upstream.ends_lately or 0)
         notes.append(paint(f"crash loop: ended or failed to start {often} within 5 min", "bad"))
@@ -198,6 +203,8 @@ def _notes(upstream: UpstreamRow) -> list[Line]:
     if upstream.queued:
         notes.append("other servers are being installed first")
     notes += [f"degraded: {reason}" for reason in upstream.degraded or ()]
+    told = ("slow", upstream.slow), ("failing", upstream.failing)
+    notes += [paint(f"{word}: {why}; see `hubd calls {upstream.name}`", "warning") for word, why in told if why]
     if upstream.restarts:
         notes.append(f"restarted {times(upstream.restarts)}")
     if limits := upstream.limits:
@@ -236,7 +243,7 @@ def _trouble(upstream: UpstreamRow) -> list[Line]:
     elif state in ("failed", "unauthorized") or (state == "unresolved" and upstream.failures is not None):
         is_unknown = state == "failed" and not any(astuple(upstream.counts or Counts()))  # nobody can call what it has
         when = "every 5 min, and when its settings change" if is_unknown else "on the next call"
-        notes.append(f"retried {when}; `hubd restart {upstream.name}` retries now")
+        notes.append(f"retried {when}; `hubd restart {upstream.label or upstream.name}` retries now")
     elif state == "idle":
         notes.append("started by the first call that needs it")
     return notes

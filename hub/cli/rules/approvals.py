@@ -27,10 +27,10 @@ _APPROVED: Final = """\
   server, item, items             a server or one of its definitions, and how many
                                   of these were not approved before"""
 _LISTED: Final = """\
-  requests   that wait: id, host, name, server, arguments, rule, age_s, left_s,
-             waiting (calls), decision (approved, denied or ""), principal
-  approvals  for longer than a call: id, host, name, server, rule, lasts,
-             left_s (null: until the conversation ends), principal"""
+  requests   that wait: id, host, name, server, rule, principal, arguments, age_s,
+             left_s, waiting (calls), decision (approved, denied or "")
+  approvals  for longer than a call: id, host, name, server, rule, principal,
+             lasts, left_s (null: until the conversation ends)"""
 _SHOWN: Final = """\
   id, text, arguments, offers  the request, the question, all arguments as JSON
                                text, and how long may be agreed to"""

@@ -256,5 +256,5 @@ def _describe_request(request: ApprovalRequest, now: float) -> messages.WaitingR
 def _describe_grant(id: str, grant: LastingApproval, tenant: Tenant | None, wall: float) -> messages.GivenApproval:
     left_s = None if grant.expires is None else round(grant.expires - wall, 1)
     lasts = "always" if tenant is None else "session" if left_s is None else "hour"
-    whose = grant.host, grant.exposed, grant.upstream
-    return messages.GivenApproval(id, *whose, grant.rule, lasts, left_s, grant.principal)
+    about = {"host": grant.host, "name": grant.exposed, "server": grant.upstream, "rule": grant.rule}
+    return messages.GivenApproval(id=id, **about, principal=grant.principal, lasts=lasts, left_s=left_s)

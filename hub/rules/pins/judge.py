@@ -18,7 +18,6 @@ from msgspec import Struct, structs
 
 from config.security_settings import Pinning
 from hub.rules.fingerprints import INSTRUCTIONS, KINDS, Definition, Fingerprint, hash_of, key_of, list_of, read
-from hub.rules.pins.differences import find_looser_hints
 from hub.wire.mcp import Kind
 from hub.wire.upstream_snapshot import ListEntry, Snapshot
 
@@ -81,6 +80,8 @@ def judge(
 def _may_stand_for(approved: Definition, listed: Definition) -> bool:
     """True if a tool can still be called by what was approved of it, and does not say of itself that it does more than
     that says, by which rules go."""
+    from hub.rules.pins.differences import find_looser_hints  # not above: only tools that have changed need it
+
     is_safer = any(find_looser_hints(read(listed), read(approved)))
     return not is_safer and _input_of(approved) == _input_of(listed)
 

@@ -37,8 +37,8 @@ MEMBERS = {
     "upstreams": "since_s last_error last_error_ago_s last_exit restarts next_attempt_s ends_lately crash_loop name"
     " label state installing installing_s queued era"
     " version transport pid counts failures health silent_s in_flight degraded sessions mode unattributed"
-    " beyond_budget withheld_roots sandbox settling parked stale_config tokens largest connected_ago_s account limits"
-    " pins unchecked changed",
+    " beyond_budget withheld_roots sandbox settling parked stale_config tokens largest connected_ago_s account"
+    " serves limits pins unchecked changed slow failing",
     "sandbox": "preset why blamed path wants",
     "pins": "name pinning state approved approved_at changes hidden left_out flags problem item",
     "changes": "item change held words hints parameters only_form",
@@ -47,7 +47,7 @@ MEMBERS = {
     "rows": "kind name server effect by_arguments rule",
     "explain_policy": "row rules facts",
     "row": "kind name server effect by_arguments rule",
-    "requests": "id host name server arguments rule age_s left_s waiting decision principal",
+    "requests": "id host name server rule principal arguments age_s left_s waiting decision",
     "approval_show": "id text arguments offers",
     "approval_give": "id host name lasts waiting",
     "approval_deny": "id host name lasts waiting",
@@ -79,15 +79,15 @@ MEMBERS = {
     "trials": "upstream problem is_passing wants_token",
     "sign_in_status": "accounts",
     "sign_out": "accounts",
-    "attached": "host label principal transport version endpoint profile search tools tokens idle_s attached_s"
-    " in_flight asked calls cost",
+    "attached": "host label principal transport version endpoint attached_s idle_s in_flight asked listening tools"
+    " tokens profile search calls cost",
     "watch": "version principal at uptime_s settled url totals seconds limits servers hosts running warnings"
     " loop_longest_s projects inbox questions reload costs",
     "costs": "host server calls tokens cost",
     "totals": "calls failed lately rate failed_ratio p50_s p95_s p99_s busy cost tools tokens",
     "seconds": "end calls failed",
-    "servers": "name state word why health tools tokens calls failed failed_ratio rate p50_s p95_s p99_s slow busy"
-    " waiting last_error since_s era version transport mode pid cost changed spark",
+    "servers": "calls failed lately rate failed_ratio p50_s p95_s p99_s busy cost name label state word why health"
+    " tools tokens slow waiting last_error since_s era version transport mode pid changed spark",
     "last_error": "error_type name ref ago_s",
     "running": "ref host upstream name method for_s",
     "ticket": "url page expires_s session_s printed is_blind",
@@ -130,7 +130,7 @@ def test_members_of_json_keep_their_names():
         "upstream principal account state issuer expires_s renewable scope note key_source",
         "upstream principal was_signed_in revoked why_not forgot_client",
     }
-    assert found.pop("approvals") == {"requests approvals", "id host name server rule lasts left_s principal"}
+    assert found.pop("approvals") == {"requests approvals", "id host name server rule principal lasts left_s"}
     assert found.pop("logs") == {"records lost"}
     assert found.pop("hosts") == {MEMBERS["hosts"], MEMBERS["attached"]}
     assert found.pop("calls") == {

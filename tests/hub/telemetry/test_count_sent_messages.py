@@ -58,7 +58,9 @@ async def test_messages_are_counted_with_what_the_upstream_made_of_them(autojump
         assert counts_of(house) == {(*key, outcome): 1 for outcome in ("", "tool_error", "-32000")}
 
 
-async def test_what_could_not_be_sent_is_not_counted(autojump_clock, monkeypatch):
+async def test_what_could_not_be_sent_is_not_counted_and_the_log_says_why(autojump_clock, monkeypatch, caplog):
+    caplog.set_level("INFO")
+
     def refuse(*call):
         raise Overloaded("full")
 
@@ -69,6 +71,9 @@ async def test_what_could_not_be_sent_is_not_counted(autojump_clock, monkeypatch
         await host.ask("tools/call", {"name": "files__write", "arguments": {}})
         [ended] = house.hub.router.chains.recorder.ring
         assert (ended.executed, counts_of(house)) == ("no", {})
+        [said] = [each.getMessage() for each in caplog.records if each.name == "hubd.call"]
+        assert said.startswith(f"{ended.host}: files__write {ended.outcome} after ")
+        assert said.endswith(" s: full")
 
 
 @pytest.mark.covers("OM-6")

@@ -9,7 +9,7 @@ from hub.link.call_interface import Identity
 from hub.telemetry.count_sent_messages import MessageCount
 from hub.telemetry.describe_calls import sum_calls
 from hub.telemetry.operation_record import NO_FAULTS, Ended
-from hub.telemetry.overview import Counted, make_overview, row_of_server
+from hub.telemetry.overview import Counted, judge_calls, make_overview, row_of_server
 from hub.telemetry.recorder import Recorder
 from hub.telemetry.tally import Seconds, Tally
 from upstreams.status_facts import Counts
@@ -40,7 +40,9 @@ def counted(*calls, now=NOW):
 
 
 def row(found, name="files", state="connected", **facts):
-    return row_of_server(UpstreamRow(name=name, state=state, transport="stdio", **facts), found)
+    facts = {"transport": "stdio", **facts}
+    [judged] = finish(judge_calls(found.recorder, [UpstreamRow(name=name, state=state, **facts)], found.now))
+    return row_of_server(judged, found)
 
 
 def test_a_server_has_the_figures_of_its_own_calls():
@@ -80,11 +82,12 @@ def test_slow_servers_and_those_that_fail_are_no_good():
     seen = row(counted(*[("files", "", 0.3, 1)] * 5))
     why = "slow: one call in twenty takes 300 ms or more; usual is below 100 ms"
     assert (seen.slow, seen.health, seen.why) == (True, "warning", why)
-    web = UpstreamRow(name="files", state="connected", transport="http")
     why = "slow: one call in twenty takes 2.3 s or more; usual is below 2 s"
-    assert row_of_server(web, counted(*[("files", "", 2.345, 1)] * 5)).why == why
-    remote = UpstreamRow(name="files", state="connected", transport="http")
-    assert row_of_server(remote, counted(*[("files", "", 0.3, 1)] * 5)).health == "good"
+    assert row(counted(*[("files", "", 2.345, 1)] * 5), transport="http").why == why
+    assert row(counted(*[("files", "", 0.3, 1)] * 5), transport="http").health == "good"
+    assert row(counted(*[("files", "", 0.3, 1)], *[("files", "", 0.01, 1)] * 19)).health == "good", "one of twenty"
+    assert row(counted(*[("files", "", 0.3, 1)] * 2, *[("files", "", 0.01, 1)] * 18)).slow
+    assert row(counted(*[("files", "", 0.3, 400)] * 5)).health == "good", "it was slow, and nobody has called it since"
     few = [("files", "tool_error", 0.01, 1)] * 2
     assert row(counted(*few)).health == "good", "two say little"
     assert row(counted(*few, *[("files", "", 0.01, 1)] * 8)).why == "20 % of its calls fail"

@@ -11,20 +11,19 @@ What was found is remembered for this configuration and believed until it is con
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Final
 
 from config.diff import config_key
 from config.remembered_facts import Memory
 from config.settings import UpstreamConfig
 from hub.link import hub_errors
-from hub.link.memory_budget import Budget
 from hub.wire.capabilities import ServerFacts
 from hub.wire.jsonrpc import Reply, encode_request
 from hub.wire.mcp import DISCOVER, MODERN, Era
 from hub.wire.modern_metadata import request_headers
 from upstreams.fetch.proxies import ProxyUnusable
-from upstreams.session_contract import COMMON, Session, SessionEvents, SessionTerms, StatusError
+from upstreams.session_contract import COMMON, Session, SessionEvents, SessionSetup, SessionTerms, StatusError
 from upstreams.transports.connect_to_url import on_its_way, parse_url
 from upstreams.transports.http.client import HttpClient
 from upstreams.transports.http.legacy import LegacyHttp
@@ -41,21 +40,13 @@ Found = ModernHttp | LegacyHttp | SseSession
 log = logging.getLogger(__name__)
 
 
-async def run_http_session(
-    config: UpstreamConfig,
-    name: str,
-    events: SessionEvents,
-    memory: Memory,
-    terms: SessionTerms,
-    started: Callable[[Session], None],
-    budget: Budget,
-    environ: Mapping[str, str],
-) -> None:
+async def run_http_session(given: SessionSetup, started: Callable[[Session], None]) -> None:
     """Find out what the server at `config.url` speaks, shake hands, serve until the end. As `run_session`."""
+    name, config, terms = given.name, given.config, given.terms
     headers = {field: value.reveal() for field, value in config.headers.items()}
-    account = budget.account(f"upstream {name}")
+    account = given.budget.account(f"upstream {name}")
     try:
-        url = on_its_way(parse_url(config.url or ""), environ)
+        url = on_its_way(parse_url(config.url or ""), given.environ)
         renewed, credential = terms.renewed_headers, terms.credential
         client = HttpClient(name, url, headers, account=account, renewed_headers=renewed, credential=credential)
     except ProxyUnusable as error:
@@ -63,7 +54,7 @@ async def run_http_session(
     except ValueError as error:
         raise hub_errors.UpstreamUnavailable(f"{name} is configured wrongly: {error}", upstream=name) from None
     try:
-        session = await find_session(Poster(client), config, events, memory, terms)
+        session = await find_session(Poster(client), config, given.events, given.memory, terms)
     except BaseException:
         client.close()
         raise

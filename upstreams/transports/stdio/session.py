@@ -7,23 +7,21 @@ what was already written is read for a moment, then calls fail, then the process
 """
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Final
 
 import trio
 
-from config.remembered_facts import Memory
-from config.settings import UpstreamConfig
 from hub.link.hub_errors import HubError, UpstreamLost, UpstreamProtocolError, without_frames
 from hub.link.line_channel import LineChannel, LineReader
-from hub.link.memory_budget import Account, Budget
+from hub.link.memory_budget import Account
 from hub.link.outbox import Outbox
 from hub.wire.capabilities import ServerFacts
 from hub.wire.mcp import Era, era_of
 from upstreams.cold_start.mend_npx_cache import BrokenNpxCache, find_breakage
 from upstreams.cold_start.recognise_runner import is_failure_of_npm, recognise
 from upstreams.cold_start.start_timeouts import Patience
-from upstreams.session_contract import Exit, Session, SessionEvents, SessionTerms
+from upstreams.session_contract import Exit, Session, SessionSetup
 from upstreams.status_facts import SandboxFacts
 from upstreams.transports.probing_session import EndedInHandshake, ProbingSession
 from upstreams.transports.stdio.process import Child, child_environment, signal_name
@@ -42,20 +40,10 @@ class StdioSession(ProbingSession):
 
     transport = "stdio"
 
-    def __init__(
-        self,
-        config: UpstreamConfig,
-        name: str,
-        events: SessionEvents,
-        memory: Memory,
-        terms: SessionTerms,
-        budget: Budget,
-        environ: Mapping[str, str] = os.environ,
-        sandboxes: Sandboxes | None = None,
-    ) -> None:
-        super().__init__(config, name, events, memory, terms, budget, environ)
+    def __init__(self, given: SessionSetup, sandboxes: Sandboxes | None = None) -> None:
+        super().__init__(given)
         self._sandboxes = sandboxes or Sandboxes()
-        self._package_run = recognise(config.command, config.args)
+        self._package_run = recognise(given.config.command, given.config.args)
 
     async def _run_once(self, expected: Era | None, started: Callable[[Session], None]) -> None:
         env = child_environment(self._config, self._environ)

@@ -198,6 +198,24 @@ def test_broken_servers_come_first_and_each_group_is_in_order():
     assert rows == ["c", "d", "a", "b", "e"]
 
 
+def test_a_server_that_is_slow_or_fails_says_so_in_its_row_and_why():
+    states = {
+        "a": {},
+        "b": {"slow": "one call in twenty takes 5 s or more"},
+        "c": {"failing": "20 % of its calls fail"},
+    }
+    rows = [{"name": name, "state": "connected", **more} for name, more in states.items()]
+    lines = [line.partition("  -")[0].strip() for line in status({"upstreams": rows}).splitlines()]
+    assert lines[2] == "3 servers: 3 connected"
+    assert [line.split()[:3] for line in lines[5:10:2]] == [
+        ["b", "connected,", "slow"],
+        ["c", "connected,", "failing"],
+        ["a", "connected"],
+    ]
+    assert lines[6] == "slow: one call in twenty takes 5 s or more; see `hubd calls b`"
+    assert lines[8] == "failing: 20 % of its calls fail; see `hubd calls c`"
+
+
 def test_colours_tell_how_it_is():
     upstreams = [{"name": "a", "state": "connected"}, {"name": "b", "state": "failed", "last_error": "x\x1b[2J"}]
     shown = status({"upstreams": upstreams}, colour=True)

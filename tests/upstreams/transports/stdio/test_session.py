@@ -23,7 +23,7 @@ from hub.wire.jsonrpc import Result, peek_str, raw
 from hub.wire.mcp import L2, L4, MODERN, Kind
 from tests.support.fakes import FakeHost
 from upstreams.inventory.read_lists import walk
-from upstreams.session_contract import COMMON, CallTimeouts, Exit, SessionTerms
+from upstreams.session_contract import COMMON, CallTimeouts, Exit, SessionSetup, SessionTerms
 from upstreams.transports.probing_session import EndedInHandshake
 from upstreams.transports.stdio.process import Child
 from upstreams.transports.stdio.session import StdioSession
@@ -40,7 +40,7 @@ class Running:
         argv = ("-I", "-S", str(SCRIPTED), json.dumps(script))
         self.config = UpstreamConfig(command=sys.executable, args=argv, **config)
         self.budget = Budget()
-        self.session = StdioSession(self.config, "up", self, self.memory, terms, self.budget)
+        self.session = StdioSession(SessionSetup(self.config, "up", self, self.memory, terms, self.budget, os.environ))
         self.started = False
         self.error = None
         self.ended_at = None

@@ -34,7 +34,7 @@ from tests.support.fakes import FakeHost
 from tests.support.private_ca import certificates
 from tests.support.websocket_server import WebSocketServer, lead_to_process
 from upstreams.inventory.read_lists import walk
-from upstreams.session_contract import COMMON, CallTimeouts, SessionTerms
+from upstreams.session_contract import COMMON, CallTimeouts, SessionSetup, SessionTerms
 from upstreams.transports.websocket.channel import CLOSE_S
 from upstreams.transports.websocket.session import PING_S, PONG_S, WebSocketSession
 
@@ -50,7 +50,8 @@ class Open:
         self.memory = memory or Memory(None)
         self.config = UpstreamConfig(url=url, **config)
         self.budget = budget or Budget()
-        self.session = WebSocketSession(self.config, "up", self, self.memory, terms, self.budget, environ or {})
+        given = SessionSetup(self.config, "up", self, self.memory, terms, self.budget, environ or {})
+        self.session = WebSocketSession(given)
         self.started = False
         self.error = None
         self.over = trio.Event()

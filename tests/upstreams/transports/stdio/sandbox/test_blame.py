@@ -16,7 +16,7 @@ from hub.link.hub_errors import HubError
 from hub.link.memory_budget import Budget
 from tests.support.sandboxes import Machine
 from tests.support.terminal import drawn
-from upstreams.session_contract import COMMON
+from upstreams.session_contract import COMMON, SessionSetup
 from upstreams.status_facts import SandboxFacts
 from upstreams.transports.stdio.session import StdioSession
 
@@ -43,7 +43,8 @@ async def facts_of(machine, program, **box):
     argv = ("-I", "-S", "-c", program)
     config = UpstreamConfig(command=sys.executable, args=argv, cwd="/", era="legacy", sandbox=Sandbox(**box))
     heard = Heard()
-    session = StdioSession(config, "up", heard, Memory(None), COMMON, Budget(), dict(os.environ), machine.sandboxes())
+    given = SessionSetup(config, "up", heard, Memory(None), COMMON, Budget(), dict(os.environ))
+    session = StdioSession(given, machine.sandboxes())
     with pytest.raises(HubError):
         await session.run(lambda session: None)
     return heard.facts
