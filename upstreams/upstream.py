@@ -48,6 +48,7 @@ from upstreams.sessions.find_session_for_host import LegacySessions, SessionSele
 from upstreams.sessions.pool import Pool
 from upstreams.sessions.pooled_session import PooledSession
 from upstreams.sessions.session_opener import RunSession, SessionOpener, SessionParts
+from upstreams.sessions.sharing import Sharing
 from upstreams.status_facts import Counts, UpstreamStatus
 from upstreams.subscriptions.resource_subscription import InvalidationListener, ResourceSubscriber
 from upstreams.subscriptions_across_sessions import HostSubscriptions
@@ -536,6 +537,9 @@ class ManagedUpstream:
             transport = session.transport if session else "stdio"
         trouble = self.availability.history.trouble(self.state, trio.current_time())
         start = self.opener.main_start
+        shown = self.pool.sharing
+        if shown is Sharing.SHARED and self.config.is_each:
+            shown = Sharing.PER_PERSON
         installing_s = start.installing_s(trio.current_time()) if start else None
         return UpstreamStatus(
             name=self.name,
@@ -556,7 +560,7 @@ class ManagedUpstream:
             in_flight=self.in_flight,
             degraded=self.snapshot.degraded,
             sessions=sum(map(len, self.pools)),
-            mode=self.pool.sharing.value if self.pool.sharing else None,
+            mode=shown.value if shown else None,
             unattributed=self.events.unattributed_count,
             beyond_budget=self.budget.refused,
             withheld_roots=self.events.withheld_roots,

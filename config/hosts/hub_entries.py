@@ -95,6 +95,9 @@ def _fill(template: Any, values: Mapping[str, Any]) -> Any:
     return values[template[1:-1]] if isinstance(template, str) and template.startswith("{") else template
 
 
+_DIRECTORIES: Final = {"XDG_CONFIG_HOME": ".config", "XDG_STATE_HOME": ".local/state", "XDG_DATA_HOME": ".local/share"}
+
+
 def variables_to_carry(environ: Mapping[str, str], home: Path) -> dict[str, str]:
     """The variables that lead a program which has no others to the same hub as `environ` does."""
     found = {}
@@ -102,7 +105,7 @@ def variables_to_carry(environ: Mapping[str, str], home: Path) -> dict[str, str]
     runtime = base_directories.runtime_dir(known)
     if runtime not in (base_directories.runtime_dir({}), f"/run/user/{os.getuid()}/hubd"):
         found["HUBD_RUNTIME_DIR"] = runtime
-    for variable, usual in (("XDG_CONFIG_HOME", ".config"), ("XDG_STATE_HOME", ".local/state")):
+    for variable, usual in _DIRECTORIES.items():
         value = base_directories.absolute(variable, known)
         if value not in (None, f"{home}/{usual}"):
             found[variable] = str(value)

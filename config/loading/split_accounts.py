@@ -14,7 +14,7 @@ from msgspec import structs
 from config.diagnostics import Problem, quote_toml
 from config.profile_settings import Profile
 from config.security_settings import UpstreamOAuth
-from config.server_names import ACCOUNT_MARK, NO_ACCOUNTS, RULE, account_id, is_server_id
+from config.server_names import ACCOUNT_MARK, NO_ACCOUNTS, RULE, account_id, is_server_id, server_of
 from config.settings import UpstreamConfig
 
 MAX_ACCOUNTS: Final = 64
@@ -35,6 +35,15 @@ def split_accounts(configs: Mapping[str, UpstreamConfig]) -> dict[str, UpstreamC
 def running_as(server: str, accounts: Iterable[str], account: str) -> str:
     """The name under which an account at a server runs."""
     return server if account == next(iter(accounts), account) else account_id(server, account)
+
+
+def serves_by_default(name: str, config: UpstreamConfig | None) -> bool | None:
+    """Whether what runs as `name` serves where neither host, project nor profile says another account; None: its server
+    has one. `config`: of the whole server."""
+    if config is None or not config.accounts:
+        return None
+    account = config.account if config.account in config.accounts else next(iter(config.accounts))
+    return name == running_as(server_of(name), config.accounts, account)
 
 
 def whole_name(name: str, config: UpstreamConfig) -> str:

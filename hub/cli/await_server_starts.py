@@ -135,11 +135,12 @@ def watch(
     again = _Again()
     with output.progress.live_lines() as redraw:
         while True:
-            rows = {row.name: row for row in hub.request(STATUS).upstreams}
+            upstreams = hub.request(STATUS).upstreams
+            rows = {row.label: row for row in upstreams} | {row.name: row for row in upstreams}
             now = now_s()
             waited_s = now - began_at
             found = {name: outcome(name, rows.get(name), waited_s) for name in wanted}
-            again.look(rows.values(), waited_s)
+            again.look(upstreams, waited_s)
             hopeful = [name for name in wanted if name not in again.names]
             waiting = [name for name in hopeful if not _has_ended(rows.get(name), waited_s, failures)]
             if any(found[name].installing or found[name].queued for name in waiting):

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from config.server_names import RESERVED
+from config.server_names import ACCOUNT_MARK, RESERVED, server_of
 from hub.cli.await_server_starts import ServerOutcome, watch
 from hub.cli.context import EX_FAILED, Context, Output, UsageError, client, nearest
 from hub.cli.parser import add
@@ -102,8 +102,9 @@ def _find_all(options: Context, output: Output) -> tuple[list[Readiness], list[s
         servers = {each.name: each for each in status.upstreams}
         pipelines = {each.name: each for each in status.pipelines}
         own = {name.removeprefix(HUB_TOOLS): name for name in pipelines}
-        names = [own[name] if name in own and name not in servers else name for name in dict.fromkeys(options.names)]
-        names = names or [*(each.name for each in status.upstreams if each.state != "disabled"), *pipelines]
+        asked = [own[name] if name in own and name not in servers else name for name in options.names]
+        asked = asked or [*(each.name for each in status.upstreams if each.state != "disabled"), *pipelines]
+        names = list(dict.fromkeys(each for name in asked for each in _accounts_of(name, servers)))
         uses = {each.name: each for each in hub.request(TOOL_USE).tools}
         tools = [step.tool for name in names if name in pipelines for step in pipelines[name].steps]
         wanted = dict.fromkeys(_server_of(name, servers, uses) or name for name in (*names, *tools))
@@ -141,6 +142,14 @@ def _mistakes(problems: Iterable[str], warnings: Iterable[str]) -> list[str]:
     return [*problems, *(text for text in warnings if ": ignored: " in text or ": pipelines" in text)]
 
 
+def _accounts_of(name: str, servers: Mapping[str, UpstreamRow]) -> list[str]:
+    """What runs by the name of a server, or of one of several accounts there; else the name of a tool, as it is."""
+    labels = {row.label: row.name for row in servers.values()}
+    if ACCOUNT_MARK in name or name not in servers:
+        return [labels.get(name, name)]
+    return [name, *(each for each in servers if server_of(each) == name != each)]
+
+
 def _server_of(name: str, servers: Mapping[str, UpstreamRow], tools: Mapping[str, ToolUse]) -> str:
     """The server that a name means, or that has the tool of this name; "": none."""
     if name in servers:
@@ -172,7 +181,7 @@ def judge(name: str, found: ReadinessFacts) -> Readiness:
     elif outcome is not None and outcome.works:
         problems += _of_tool(tool, effect)
     return Readiness(
-        name=name,
+        name=(row.label or name) if is_server else name,
         kind="server" if is_server else "tool",
         server=server,
         state=row.state,

@@ -16,7 +16,7 @@ from hub.cli.render.cache import cache
 from hub.cli.render.status import status
 from hub.control.client_errors import ControlFailed, HubHangs, HubNotRunning, NothingListens
 from hub.control.methods import CACHE, CACHE_CLEAR, RELOAD, RESTART, STATUS
-from hub.shim.main import run
+from hub.shim.main import USAGE, run
 
 WATCH_S: Final = 2.0
 """Pause of `hubd status --watch`."""
@@ -34,7 +34,7 @@ _STARTED: Final = """\
 def add_commands(commands: Any) -> None:
     """`start`, `connect`, `status` and their like."""
     add(commands, "start", _start, json=_STARTED)
-    add(commands, "connect", lambda options, output: output.exit_with(run([])))
+    add(commands, "connect", lambda options, output: output.exit_with(run([]))).replace_help(USAGE)
     status = add(commands, "status", _status, json=True)
     text = f"show it again, every {WATCH_S:.0f} seconds or as often as you say, until Ctrl-C"
     status.add_argument("-w", "--watch", type=pause, nargs="?", const=WATCH_S, metavar="SECONDS", help=text)

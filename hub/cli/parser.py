@@ -32,13 +32,18 @@ class Parser(argparse.ArgumentParser):
     """Advice for an argument too many."""
 
     def __init__(self, **settings: Any) -> None:
+        self._page = ""
         super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False, **settings)
+
+    def replace_help(self, page: str) -> None:
+        """Have `page` for the help, in place of what is made of the arguments."""
+        self._page = page
 
     def format_help(self) -> str:
         """The help, with no line wider than the terminal."""
         from shutil import get_terminal_size
 
-        return _fit(super().format_help(), max(LEAST_COLUMNS, get_terminal_size().columns))
+        return _fit(self._page or super().format_help(), max(LEAST_COLUMNS, get_terminal_size().columns))
 
     def error(self, message: str) -> NoReturn:
         """Raises: UsageError, which argparse would end the process for."""

@@ -226,7 +226,7 @@ def _ls(options: Context, output: Output) -> None:
     if not rows:
         return output.say("there are no secrets; `hubd secret set NAME` keeps one")
     with_people = any(person for _, person, _, _ in rows)
-    heads = ("NAME", *(("OF",) if with_people else ()), "KEPT IN", "USED BY")
+    heads = ("NAME", *(("PERSON",) if with_people else ()), "KEPT IN", "USED BY")
     cells = [
         (name, *((person or "you",) if with_people else ()), _LISTED_PLACES[place], ", ".join(servers))
         for name, person, place, servers in rows

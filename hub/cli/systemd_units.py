@@ -23,7 +23,7 @@ from hub.cli.context import CommandFailed
 MARK: Final = "hubd service install"
 """A mark in each unit that hubd wrote; a unit without it belongs to somebody else."""
 CALL_S: Final = 120.0
-PASSED: Final = ("HUBD_RUNTIME_DIR", "XDG_CONFIG_HOME", "XDG_STATE_HOME")
+PASSED: Final = ("HUBD_RUNTIME_DIR", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_DATA_HOME")
 """Variables of the shell that say where files are, and that a service would lack."""
 HIDDEN: Final = ("/home/", "/root/", "/tmp/", "/var/tmp/", "/run/user/")
 """Directories that the system unit cannot see (ProtectHome, PrivateTmp)."""

@@ -1,9 +1,12 @@
 """`hubd token`: the hub's own token, and tokens of single hosts, which can be taken back one by one."""
 
 import argparse
+import json
 import os
 import re
+import shlex
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
@@ -11,9 +14,9 @@ from typing import Any, Final
 
 from config.hub_paths import metrics_token_path, token_path, tokens_path
 from config.loading.checks.http_access import token_problem
-from config.loading.checks.rules import default_of
 from config.loading.gather import token_of
 from config.security_settings import AccessToken
+from config.settings import HubConfig
 from hub.cli.context import CommandFailed, Context, Output, ask_hub, now
 from hub.cli.parser import Parser, add, add_config, on_main_file
 from hub.cli.render.blocks import Table
@@ -100,28 +103,43 @@ def _new(options: Context, output: Output) -> None:
     expires = None if options.expires is None else now().timestamp() + options.expires
     store = _store()
     token = store.make(name, principal=options.principal, host=options.host, expires=expires, profile=options.profile)
-    _show(name, store, token, output)
-    config = options.loaded.config
-    denies_now = config.auth == "token" and config.policy.default is None and default_of(config) == "allow"
-    if options.principal not in ("", OWNER) and denies_now:
-        text = 'default = "deny" and allow = [...] below [policy], or default = "allow"'
-        output.remark(f"the hub lets in others than you now, so everything is denied that no rule allows; write {text}")
+    _show(name, store, token, output, options.loaded.config)
 
 
 def _rotate(options: Context, output: Output) -> None:
     if where := _place_of_token(options):
         raise CommandFailed(f"{options.name} is a token of {where}: change it there")
     store = _store()
-    _show(options.name, store, store.rotate(options.name, grace_s=options.grace), output)
+    _show(options.name, store, store.rotate(options.name, grace_s=options.grace), output, options.loaded.config)
 
 
-def _show(name: str, store: HostTokens, token: str, output: Output) -> None:
+def _show(name: str, store: HostTokens, token: str, output: Output, config: HubConfig) -> None:
     kept = store.all()[name]
     output.set(**_row(name, kept, _moment(kept.expires)), token=token)
     _tell_hub()
     output.say(token)
     what = f"the profile {kept.profile}" if kept.profile else "all servers"
-    output.remark(f"this is the only time that it is shown: the hub keeps a hash of it. It opens {what}")
+    person = "" if kept.principal == OWNER else kept.principal
+    opens = f"It lets {person} in" if person else f"It opens {what}"
+    output.remark(f"this is the only time that it is shown: the hub keeps a hash of it. {opens}")
+    if person:
+        for text in _rules_about(person, what, config):
+            output.remark(text)
+
+
+def _rules_about(person: str, what: str, config: HubConfig) -> Iterator[str]:
+    """What another person than the owner may do, and what rule to write."""
+    policy, shown = config.policy, f"`hubd policy --principal {shlex.quote(person)}`"
+    if policy.default == "allow":
+        yield f"{person} may use {what}, but for what rules deny, as {shown} shows"
+    elif policy.allow or any(upstream.allow for upstream in config.upstreams.values()):
+        yield f"{person} may use what rules allow, as {shown} shows"
+    else:
+        own = ["principal:local", "principal:local prompt:*", "principal:local resource:*"]
+        allow = "".join(f"  {json.dumps(each)},\n" for each in (*own, f"principal:{person} upstream:NAME"))
+        yield f"{person} may use nothing until a rule allows it; since the hub lets in others, neither may your hosts"
+        todo = f"to keep all for yourself and give {person} the tools of a server NAME, `hubd edit` and write this"
+        yield f'{todo}, which {shown} shows then:\n[policy]\ndefault = "deny"\nallow = [\n{allow}]'
 
 
 def _revoke(options: Context, output: Output) -> None:

@@ -62,6 +62,8 @@ class UpstreamRow(UpstreamStatus, frozen=True, kw_only=True):
     connected. None: not within a day."""
     account: SignInFacts | None = None
     """None: it lets the hub in as it is, or the configuration says how."""
+    serves: bool | None = None
+    """Of one of several accounts: it serves where nobody says another; None: there is one."""
     limits: LimitStatus | None = None
     """None: it has none."""
     pins: tuple[str, ...] = ()

@@ -32,6 +32,8 @@ class ServerRow(CallTotals, frozen=True, kw_only=True):
     """One server, and what is counted of its operations."""
 
     name: str = ""
+    label: str = ""
+    """The same with the name of its account, where there are several."""
     state: str = ""
     word: str = ""
     """The state as people are told it."""

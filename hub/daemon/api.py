@@ -19,9 +19,10 @@ from msgspec import UNSET, Raw, convert, structs
 
 from cache.cache_entry import DropCause
 from cache.statistics import CacheStatistics
+from config.loading.split_accounts import serves_by_default
 from config.name_globs import ALL
 from config.profile_settings import DEFAULT_PROFILE
-from config.server_names import server_of
+from config.server_names import ACCOUNT_MARK, server_of
 from config.show.server_environment import ShownEnvironment, show_environment
 from hub.app import OPEN_DOOR, Hub
 from hub.calls.host_exchange import HostExchange, tell_nobody
@@ -140,6 +141,7 @@ class DaemonApi:
             parked=self._hub.bridge.parking.calls_without_request(upstream.name),
             connected_ago_s=self._since_connection_s(upstream),
             account=None if self._sign_ins is None else self._sign_ins.facts(upstream.name),
+            serves=serves_by_default(upstream.name, self._hub.config.upstreams.get(server_of(upstream.name))),
             limits=self._hub.router.chains.limits.status(upstream.name),
             pins=tuple(self._hub.pins.remarks(upstream.name)),
             changed=self._hub.pins.count_changed(upstream.name),
@@ -218,27 +220,35 @@ class DaemonApi:
 
         A reader that is too slow loses the oldest. Raises UpstreamUnavailable: there is no upstream of this name."""
         upstreams, journals = self._hub.supervisor.upstreams, self._hub.supervisor.journals
-        if name is not None and name not in upstreams and name != OWN_NAME:
-            raise self._unknown(name)
-        own, name = self._own_journal, name or ""
-        follower, wanted, missing = Follower[JournalRecord](), RecordFilter(level, since, ref, name), 0
+        names = [] if name is None else [name] if name == OWN_NAME else self._accounts_of(name)
+        own = self._own_journal
+        follower, wanted, missing = Follower[JournalRecord](), RecordFilter(level, since, ref, frozenset(names)), 0
         with ExitStack() as followed:
-            if not name:
+            if not names:
                 followed.enter_context(journals.follow(follower))
                 tails = [*journals.tails(lines, wanted), own.tail(lines, wanted)]
-            elif name in upstreams:
-                followed.enter_context(journals[name].follow(follower))
-                tails = [journals[name].tail(lines, wanted), own.tail(lines, wanted)]
             else:
-                tails = [own.tail(lines, wanted)]
+                chosen = [journals[each] for each in names if each in upstreams]
+                for journal in chosen:
+                    followed.enter_context(journal.follow(follower))
+                tails = [journal.tail(lines, wanted) for journal in (*chosen, own)]
             followed.enter_context(own.follow(follower))
-            yield answers.Logs(tuple(merge_tails(tails, lines)))
+            yield answers.Logs(tuple(map(self._with_account, merge_tails(tails, lines))))
             while follow:
                 records, lost = await follower.next()
                 missing += lost
-                if found := tuple(filter(wanted.passes, records)):
+                if found := tuple(map(self._with_account, filter(wanted.passes, records))):
                     yield answers.Logs(found, missing)
                     missing = 0
+
+    def _with_account(self, record: JournalRecord) -> JournalRecord:
+        """The record with the name of the account that its server is, where there are several."""
+        upstreams = self._hub.supervisor.upstreams
+        names = {name: upstreams[name].whole_name for name in (record.name, record.about) if name in upstreams}
+        if all(name == whole for name, whole in names.items()):
+            return record
+        name, about = names.get(record.name, record.name), names.get(record.about, record.about)
+        return structs.replace(record, name=name, about=about)
 
     async def environment(self, name: str | None = None) -> ShownEnvironment:
         """The environment that an upstream gets when it starts next, secrets masked; without a name, that of one that
@@ -246,10 +256,8 @@ class DaemonApi:
         files."""
         if self._reloader is None:
             raise UpstreamUnavailable("this hub follows no files")
-        upstreams = self._hub.supervisor.upstreams
-        if name is not None and name not in upstreams:
-            raise self._unknown(name)
-        return show_environment(self._reloader.loaded, name, None if name is None else upstreams[name].config)
+        config = None if name is None else self._hub.supervisor.upstreams[self._accounts_of(name)[0]].config
+        return show_environment(self._reloader.loaded, name, config)
 
     # --- what it does -------------------------------------------------------------------------------------------------
 
@@ -336,10 +344,10 @@ class DaemonApi:
         return self._hub.live.of(view.base)
 
     async def restart(self, name: str) -> None:
-        """Restart an upstream, with further accounts there, without waiting for it.
+        """Restart an upstream, or all accounts there, without waiting for it.
         Raises: UpstreamUnavailable, if no upstream of this name can be started."""
         try:
-            for each in self._with_accounts(name):
+            for each in self._accounts_of(name):
                 self._hub.supervisor.restart(each)
         except KeyError:
             raise self._unknown(name) from None
@@ -348,21 +356,25 @@ class DaemonApi:
     async def cache_clear(self, name: str | None = None) -> answers.Cleared:
         """Drop the cached resources of an upstream, or of all.
         Raises: UpstreamUnavailable, if there is no upstream of this name."""
-        if name is not None and name not in self._hub.supervisor.upstreams:
-            raise self._unknown(name)
-        names = [None] if name is None else self._with_accounts(name)
+        names = [None] if name is None else self._accounts_of(name)
         cleared = sum(self._hub.reads.invalidate(each, DropCause.CLEARED) for each in names)
         log.info("cache of %s cleared by command: %d resources", name or "all upstreams", cleared)
         return answers.Cleared(cleared)
 
-    def _with_accounts(self, name: str) -> list[str]:
-        """What runs as `name`, and further accounts there."""
-        return [name, *(each for each in self._hub.supervisor.upstreams if server_of(each) == name != each)]
+    def _accounts_of(self, name: str) -> list[str]:
+        """What runs by a name: one account there (`github:work`), or by the server's name all of them.
+        Raises: UpstreamUnavailable, if there is no upstream of this name."""
+        upstreams = self._hub.supervisor.upstreams
+        if (found := upstreams.find(name)) is None:
+            raise self._unknown(name)
+        if ACCOUNT_MARK in name:
+            return [found.name]
+        return [name, *(each for each in upstreams if server_of(each) == name != each)]
 
     def _unknown(self, name: str) -> UpstreamUnavailable:
         if self._reloader is not None and (reason := self._reloader.reasons_left_out().get(name)):
             return UpstreamUnavailable(f"{name} is not started: {reason}")
-        known = self._hub.supervisor.upstreams
+        known = [upstream.whole_name for upstream in self._hub.supervisor.upstreams.values()]
         text = f"{name} is disabled in the configuration" if name in known else f"There is no server {name}"
         return UpstreamUnavailable(f"{text}; there are: {', '.join(known) or 'none'}")
 

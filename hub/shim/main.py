@@ -32,18 +32,28 @@ OPTIONS = ("--host", "--profile", "--upstream", "--project")
 
 EX_USAGE, EX_INTERRUPTED = 2, 130  # as `hub.cli.context`; all others are of `os`
 
-USAGE = """usage: hubd connect [--host NAME] [--upstream NAME | --profile NAME] [--project DIR]
+USAGE = """usage: hubd connect [--host NAME] [--upstream NAME | --profile NAME]
+                    [--project DIR]
 
-Speak MCP on standard input and output with the hub, which is started if it is not running. Hosts start this;
-`hubd install` puts it into their configuration.
+Hosts run this, you need not: a host that starts commands starts it in place of
+a server, and speaks MCP with the hub over its standard input and output. The
+hub is started if it does not run. `hubd install HOST` writes the entry into the
+configuration of a host; by hand it is
+
+  "hub": {"command": "hubd", "args": ["connect", "--host", "NAME"]}
+
+To see yourself what hosts see: `hubd tools`, `hubd call`.
 
   --host NAME      what this host is called in `hubd status` and logs
   --upstream NAME  this one upstream only, under its own tool names
-  --profile NAME   what [profiles.NAME] of hubd.toml shows, whatever the host is called
-  --project DIR    the project that the host works on, if it is not the working directory
+  --profile NAME   what [profiles.NAME] of hubd.toml shows, whatever the host
+                   is called
+  --project DIR    the project that the host works on, if it is not the working
+                   directory
 
-exit codes: 0 the host has finished, 2 wrong usage, 69 the hub cannot be reached or refuses this host,
-75 the hub goes away again and again, 78 the configuration cannot be used, 130 interrupted
+exit codes: 0 the host has finished, 2 wrong usage, 69 the hub cannot be reached
+or refuses this host, 75 the hub goes away again and again, 78 the configuration
+cannot be used, 130 interrupted
 """
 
 

@@ -13,6 +13,7 @@ from typing import Final
 
 from msgspec import structs
 
+from config.loading.split_accounts import whole_name
 from hub.catalog.time_slices import Steps
 from hub.control.answers import HostRow, Status, UpstreamRow
 from hub.control.call_messages import CallTotals
@@ -34,6 +35,7 @@ from hub.telemetry.call_costs import Cost, sum_costs
 from hub.telemetry.describe_calls import (
     MINUTE_S,
     OF_SECONDS,
+    UNKNOWN,
     Configs,
     Percentiles,
     count_failures,
@@ -126,6 +128,7 @@ def row_of_server(status: UpstreamRow, counted: Counted) -> ServerRow:
     p50_s, p95_s, p99_s = counted.percentiles(status.name, number)
     row = ServerRow(
         name=status.name,
+        label=status.label,
         state=status.state,
         word="installing" if status.installing else WORDS.get(status.state, status.state),
         tools=None if status.counts is None else status.counts.tools,
@@ -252,6 +255,7 @@ def make_overview(
 
 def _costs(counted: Counted) -> Iterator[CostRow]:
     for (host, server), cost in counted.costs.items():
+        server = whole_name(server, counted.configs.get(server, UNKNOWN))
         yield CostRow(host=host, server=server, calls=cost.charged, tokens=cost.tokens, cost=cost.price)
 
 

@@ -48,11 +48,23 @@ def at_once(work, count=CALLS):
     return found
 
 
+def told_json(hub, *words):
+    return json.loads(hubd(hub, *words, "--json").stdout)
+
+
+def restart(hub):
+    """Restart the server; on a busy machine it goes on after the command."""
+    assert hubd(hub, "restart", "who").returncode in (0, 75)
+    ready = (hubd(hub, "check", "who", "--wait", "60").returncode == 0 for _ in range(10))
+    assert any(ready)
+
+
 def shown_calls(hub, *words):
     lines = hubd(hub, "calls", *words, "--json", "-n", "100").stdout.splitlines()
     return [json.loads(line) for line in lines]
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.real
 def test_fifty_calls_of_two_environments_never_cross(tmp_path):
     program = f"command = {json.dumps(str(PYTHON_1))}\nargs = {json.dumps(['-c', WHO])}"
@@ -81,15 +93,30 @@ def test_fifty_calls_of_two_environments_never_cross(tmp_path):
             CALLS // 2
         )
         assert len(shown_calls(hub, "who")) == CALLS
-        assert "who__who (private)" in hubd(hub, "calls").stdout
-        assert "who:work" in hubd(hub, "status").stdout
+        assert "who__who (who:private)" in hubd(hub, "calls").stdout
+        assert {"who:work", "who:private"} <= {row["server"] for row in told_json(hub, "calls", "--costs")}
+        shown = hubd(hub, "status").stdout.splitlines()
+        at = next(at for at, line in enumerate(shown) if line.startswith("who:work "))
+        assert shown[at + 1].strip() == "serves where no profile, project or argument says another account"
+        assert [row["serves"] for row in status["upstreams"]] == [True, False]
         assert hubd(hub, "pins").returncode == 0
         assert hubd(hub, "doctor").returncode in (0, 1)
-        assert hubd(hub, "logs", "who:private").returncode == 0
-        assert hubd(hub, "restart", "who").returncode in (0, 75), "on a busy machine it goes on after the command"
-        assert hubd(hub, "check", "who", "--wait", "60").returncode == 0
+        for name, records in (("who:work", {"who:work"}), ("who:private", {"who:private"}), ("who", {*rows})):
+            found = [json.loads(line) for line in hubd(hub, "logs", name, "--json", "-n", "500").stdout.splitlines()]
+            assert {record["about"] or record["name"] for record in found} == records, name
+            assert {check["name"] for check in told_json(hub, "check", name)["checks"]} == records
+        assert (
+            "There is no server who:else; there are: who:work, who:private" in hubd(hub, "restart", "who:else").stderr
+        )
+        assert hubd(hub, "restart", "who:work").returncode in (0, 75)
+        restart(hub)
+        assert "who__who (who:private)" in hubd(hub, "audit", "query", "--upstream", "who:private").stdout
         records = hubd(hub, "audit", "query", "--upstream", "who:private", "--json").stdout.splitlines()
         assert {json.loads(line)["up"] for line in records if json.loads(line)["k"] == "begin"} == {"who:private"}
+        for words, person in ((("--profile", "private"), "private"), (("--profile", "work"), "work"), ((), "work")):
+            found = hubd(hub, "read", "hub.who+who://me", *words)
+            assert (found.returncode, found.stdout.strip()) == (0, person), words
+            assert "who://me" in hubd(hub, "resources", *words).stdout
         hostile = told(
             Post(hub, "who__who", {"number": 1, "account": "work"}, token=hub.token, query="/~private").answer()[1]
         )
@@ -97,6 +124,7 @@ def test_fifty_calls_of_two_environments_never_cross(tmp_path):
         assert hostile.text == '"account" is fixed by profile private; leave it out'
 
 
+@pytest.mark.in_turn(2)
 def test_fifty_calls_of_two_sign_ins_never_cross(oauth, tmp_path):
     notes = oauth.liar(behind=oauth.oidc_provider())
     accounts = "[upstreams.notes.accounts.work]\n[upstreams.notes.accounts.private]\n"
@@ -128,13 +156,14 @@ def test_fifty_calls_of_two_sign_ins_never_cross(oauth, tmp_path):
 KEYS = "env = { WHO = '${secret:WHO}' }\naccount = 'each'\n"
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.real
 def test_everybody_has_keys_of_their_own(tmp_path):
     program = f"[upstreams.who]\ncommand = {json.dumps(str(PYTHON_1))}\nargs = {json.dumps(['-c', WHO])}\n{KEYS}"
     with running_hub(tmp_path, f'startup_grace_s = 100\n[policy]\ndefault = "allow"\n{program}') as hub:
         assert hubd(hub, "secret", "set", "WHO", stdin="the owner").returncode == 0
         tokens = {name: token_of(hub, name) for name in ("bob", "eve")} | {"local": hub.token}
-        hubd(hub, "restart", "who")
+        restart(hub)
 
         def call(name, number=0, tool="who__who"):
             return told(Post(hub, tool, {"number": number}, token=tokens[name]).answer()[1])
@@ -156,8 +185,14 @@ def test_everybody_has_keys_of_their_own(tmp_path):
             number: f"{own[names[number % 3]]} {number}" for number in range(CALLS)
         }
         assert "WHO" in hubd(hub, "secret", "ls", "--for", "bob").stdout
+        [row] = told_json(hub, "status")["upstreams"]
+        assert (row["mode"], row["serves"]) == ("per person", None)
+        heads, *lines = (line.split() for line in hubd(hub, "calls", "-n", str(CALLS)).stdout.splitlines())
+        assert heads[2:4] == ["PERSON", "HOST"]
+        assert {line[2] for line in lines} == {"bob", "eve", "you"}
+        assert re.search(r"  bob of bob  who__who  ", hubd(hub, "audit", "tail", "-n", str(CALLS)).stdout)
         assert hubd(hub, "secret", "rm", "WHO", "--for", "eve").returncode == 0
-        assert hubd(hub, "restart", "who").returncode == 0
+        restart(hub)
         assert call("eve").is_error
         assert call("bob").text == "key of bob 0"
         log = (tmp_path / "hubd.log").read_text(errors="replace")
@@ -171,6 +206,7 @@ def token_of(hub, principal, *more):
     return token
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.real
 def test_a_person_keeps_a_key_by_the_own_token(tmp_path):
     program = f"[upstreams.who]\ncommand = {json.dumps(str(PYTHON_1))}\nargs = {json.dumps(['-c', WHO])}\n{KEYS}"
@@ -179,7 +215,7 @@ def test_a_person_keeps_a_key_by_the_own_token(tmp_path):
         assert hubd(hub, "secret", "set", "OTHER", stdin="other").returncode == 0
         token, address = token_of(hub, "bob"), hub.url.removesuffix("/mcp")
         (file := tmp_path / "token").write_text(token)
-        hubd(hub, "restart", "who")
+        restart(hub)
 
         def keep(name, value, where=address, by=file):
             return hubd(hub, "secret", "set", name, "--at", where, "--token", by, stdin=value)

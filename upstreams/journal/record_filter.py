@@ -19,14 +19,14 @@ class RecordFilter(Struct, frozen=True):
     """Wall time, in seconds since 1970."""
     ref: str = ""
     """The operation that they are about; "": all."""
-    server: str = ""
-    """The log that they are in, or the server that records of the hub are about; "": all."""
+    servers: frozenset[str] = frozenset()
+    """The logs that they are in, or the servers that records of the hub are about; none: all."""
 
     def passes(self, record: JournalRecord) -> bool:
         """True if a record is wanted."""
         if record.at < self.since or (self.ref and record.ref != self.ref):
             return False
-        if self.server and self.server not in (record.name, record.about):
+        if self.servers and self.servers.isdisjoint((record.name, record.about)):
             return False
         return not self.level or _rank(record.level) >= _rank(self.level)
 

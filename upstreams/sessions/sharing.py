@@ -17,6 +17,8 @@ class Sharing(Enum):
     """The choice of hosts that share a session; `hubd status` shows the values."""
 
     SHARED = "shared"
+    PER_PERSON = "per person"
+    """Shared by the hosts of one person: everybody has an account of their own."""
     SINGLETON = "singleton"
     PER_HOST = "per host"
     INTERACTIVE = "interactive"

@@ -2,6 +2,7 @@
 
 import io
 import os
+import shlex
 import shutil
 import subprocess
 from collections.abc import Callable, Container, Iterator, Mapping
@@ -19,11 +20,11 @@ from config.registry.server_json import RegistrySource, id_of, one_line
 from config.registry.ways_to_run import Way
 from config.server_names import RULE, is_usable
 from hub.cli.bundles.archive import Archive, BadBundle, open_archive
-from hub.cli.bundles.folders import place_of, remove_unnamed, unpack
+from hub.cli.bundles.folders import folder_in, manifest_in, place_of, remove_unnamed, unpack
 from hub.cli.context import Context, Output
 from hub.cli.registry.answer_and_add import Chosen, add_chosen
 from hub.cli.registry.client import Registry, run
-from hub.cli.registry.find_server import Known, before_answers_of
+from hub.cli.registry.find_server import Known, NotAdded, before_answers_of
 from hub.wire.printable import printable
 
 VERSION_S: Final = 10.0
@@ -77,8 +78,7 @@ def way_here(manifest: BundleManifest, folder: Path, files: Container[str]) -> W
                 raise NotRunnable(f"it needs {program}, which is not on the PATH: {todo}")
             refuse_runtime(manifest, program, partial(_version_of, program))
     except NotRunnable as error:
-        name = f"{one_line(manifest.name, 80)} {one_line(manifest.version, 40)}"
-        raise BadBundle(f"{name} cannot be added: {error}") from None
+        raise BadBundle(f"{title_of(manifest)} cannot be added: {error}") from None
     return way
 
 
@@ -92,11 +92,13 @@ def _version_of(program: str) -> str:
 
 @contextmanager
 def open_file(path: Path, name: Callable[[BundleManifest], str]) -> Iterator[tuple[str, Bundle]]:
-    """The bundle in a file, and the server that it is for, by `name`. Raises: BadBundle."""
+    """The bundle in a file, and the server that it is for, by `name`. Raises: BadBundle, which names the file."""
     try:
         with path.open("rb") as file, open_archive(file) as archive:
             server = name(archive.manifest)
             yield server, bundle_of(archive, server)
+    except BadBundle as error:
+        raise BadBundle(f"{path}: {error}") from None
     except OSError as error:
         raise BadBundle(f"{path} cannot be read: {error.strerror}") from None
 
@@ -105,8 +107,11 @@ def open_file(path: Path, name: Callable[[BundleManifest], str]) -> Iterator[tup
 def open_listed(registry: Registry, way: Way, server: str, output: Output) -> Iterator[Bundle]:
     """The bundle that a registry names by a way, for a server. Raises: BadBundle, RegistryFailed."""
     data = run(lambda client: client.download(registry, way.address), output.progress)
-    with open_archive(io.BytesIO(data), way.sha256) as archive:
-        yield bundle_of(archive, server)
+    try:
+        with open_archive(io.BytesIO(data), way.sha256) as archive:
+            yield bundle_of(archive, server)
+    except BadBundle as error:
+        raise BadBundle(f"{printable(one_line(way.address))}: {error}") from None
 
 
 def bundle_of(archive: Archive, server: str) -> Bundle:
@@ -128,7 +133,38 @@ def add_file(options: Context, path: str, own: Mapping[str, Any]) -> None:
     output, taken = options.output, Known(options.loaded).upstreams
     with open_file(Path(path), lambda manifest: options.called or id_of(f"/{manifest.name}", taken)) as (id, bundle):
         manifest = bundle.archive.manifest
-        output.say(f"{printable(one_line(manifest.name, 80))} {printable(one_line(manifest.version, 40))}, a bundle")
-        for line in (*bundle.describe(), *before_answers_of(manifest.description, bundle.way)):
+        if not options.called and _is_there(options, path, bundle, own):
+            return
+        output.say(f"{title_of(manifest)}, a bundle")
+        for line in (*bundle.describe(), *before_answers_of(manifest.description, bundle.way, options)):
             output.say(line)
         add_chosen(options, own, bundle.choose(id))
+
+
+def _is_there(options: Context, path: str, bundle: Bundle, own: Mapping[str, Any]) -> bool:
+    """True if a server runs from this very bundle, and nothing is to be changed of it, which is said. Raises: NotAdded,
+    if one runs from another version of it, or is to be another by what the command line says."""
+    new = bundle.archive.manifest
+    for name, config in options.loaded.config.upstreams.items():
+        words = {"cwd": config.cwd, "command": config.command, "args": config.args}
+        folder = folder_in(name, words)
+        old = None if folder is None else manifest_in(folder)
+        if folder is None or old is None or old.name != new.name:
+            continue
+        there = f'{title_of(old)} is there already, as "{name}"'
+        again = f"`hubd add NAME {shlex.quote(path)}` adds it once more"
+        if folder.name != bundle.folder.name:
+            todo = f"`hubd update {name} {shlex.quote(path)}` changes it to {title_of(new)}"
+            raise NotAdded(f"{there}: {todo}, and {again}")
+        ask = f"`hubd update {name} --ask` asks for its values again"
+        if own or options.input:
+            raise NotAdded(f"{there}: {ask}, and {again}")
+        options.output.set(did="unchanged")
+        options.output.say(f"{there}, from this bundle: nothing to do; {ask}, and {again}")
+        return True
+    return False
+
+
+def title_of(manifest: BundleManifest) -> str:
+    """The name and version of a bundle, for people."""
+    return printable(f"{one_line(manifest.name, 80)} {one_line(manifest.version, 40)}")

@@ -13,6 +13,8 @@ from config.base_directories import data_dir
 from config.hub_paths import config_file
 from config.loading.gather import gather
 from config.private_directories import NotPrivate, private_dir
+from config.registry.bundle_manifest import MANIFEST, MAX_MANIFEST_BYTES, BundleManifest, read_manifest
+from config.registry.server_json import Unreadable
 from hub.cli.bundles.archive import Archive, BadBundle
 
 HASH_DIGITS: Final = 16
@@ -31,6 +33,15 @@ def folder_in(server: str, settings: Mapping[str, Any]) -> Path | None:
         if isinstance(word, str) and word.startswith(above):
             return Path(above, word.removeprefix(above).partition("/")[0])
     return None
+
+
+def manifest_in(folder: Path) -> BundleManifest | None:
+    """The manifest of what is unpacked in a folder; None: it is no bundle any more."""
+    try:
+        with (folder / MANIFEST).open("rb") as file:
+            return read_manifest(file.read(MAX_MANIFEST_BYTES))
+    except (OSError, Unreadable):
+        return None
 
 
 def unpack(archive: Archive, server: str, folder: Path, programs: Iterable[str] = ()) -> None:

@@ -9,13 +9,14 @@ from typing import Any
 
 from config.hosts.secret_literals import NewSecrets
 from config.registry.answers_in_entry import answers_in
-from config.registry.bundle_manifest import MANIFEST, MAX_MANIFEST_BYTES, read_manifest, way_of_bundle
+from config.registry.bundle_manifest import way_of_bundle
 from config.registry.places_to_fill import NotRunnable, all_asked
-from config.registry.server_json import RegistrySource, Unreadable, source_of
+from config.registry.server_json import RegistrySource, is_older, source_of
 from config.registry.ways_to_run import Way
 from config.secrets.store import SecretStore
-from hub.cli.bundles.add_bundle import Bundle, open_file, open_listed, settings_of_bundle
+from hub.cli.bundles.add_bundle import Bundle, open_file, open_listed, settings_of_bundle, title_of
 from hub.cli.bundles.archive import BadBundle
+from hub.cli.bundles.folders import manifest_in
 from hub.cli.context import Context
 from hub.cli.registry.answer_and_add import answers
 from hub.cli.registry.find_server import Known, NotAdded, choose_way, head
@@ -30,6 +31,7 @@ def update_bundle(options: Context, settings: Mapping[str, Any], folder: Path) -
         if options.file is not None:
             path = Path(os.path.abspath(os.path.expanduser(options.file)))
             _, bundle = stack.enter_context(open_file(path, lambda manifest: options.name))
+            _say_versions(options, bundle, folder)
             source = None
         elif source is not None:
             newest = _open_newest(options, source)
@@ -100,10 +102,22 @@ def _change(
 
 def _way_in(folder: Path) -> Way | None:
     """The way to run what is unpacked in a folder; None: it is nothing that can be run."""
-    try:
-        with (folder / MANIFEST).open("rb") as file:
-            manifest = read_manifest(file.read(MAX_MANIFEST_BYTES))
-        files = {os.path.relpath(os.path.join(at, name), folder) for at, _, names in os.walk(folder) for name in names}
-        return way_of_bundle(manifest, str(folder), os.path.expanduser("~"), files)
-    except (OSError, Unreadable, NotRunnable):
+    if (manifest := manifest_in(folder)) is None:
         return None
+    files = {os.path.relpath(os.path.join(at, name), folder) for at, _, names in os.walk(folder) for name in names}
+    try:
+        return way_of_bundle(manifest, str(folder), os.path.expanduser("~"), files)
+    except NotRunnable:
+        return None
+
+
+def _say_versions(options: Context, bundle: Bundle, folder: Path) -> None:
+    """Say from which version to which, of a bundle in a file."""
+    new, old = bundle.archive.manifest, manifest_in(folder)
+    before = "a version that cannot be read any more" if old is None else title_of(old)
+    if old is not None and (old.name, old.version) == (new.name, new.version):
+        before = "the same version" if folder == bundle.folder else "the same version, from another file"
+    elif old is not None and old.name == new.name and is_older(new.version, old.version):
+        before += ", which is newer"
+    options.output.set(version=new.version, before=None if old is None else old.version)
+    options.output.say(f"{title_of(new)}; {options.name} has {before}")

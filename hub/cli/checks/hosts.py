@@ -125,8 +125,9 @@ def _entry_by_command(file: HostFile, examined: MachineState) -> Iterator[Findin
         repair = _install(file)
         yield Finding("entry", "problem", what, "the host reaches no server of the hub", fix, repair=repair)
     theirs, machine = variables_of(file.place.host, file.entry), examined.machine
-    ours = variables_to_carry(machine.environ, machine.home)
-    led = variables_to_carry(theirs, machine.home)
+    ours, led = (variables_to_carry(each, machine.home) for each in (machine.environ, theirs))
+    for each in (ours, led):
+        each.pop("XDG_DATA_HOME", None)  # where bundles are, which leads to no other hub
     if led != ours and not any("$" in value or "{" in value for value in theirs.values()):
         names = ", ".join(sorted(name for name in ours | led if ours.get(name) != led.get(name)))
         what = f"{title}: its entry leads to another hub than this shell's: {names} differ" + "s" * ("," not in names)

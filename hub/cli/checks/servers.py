@@ -278,7 +278,7 @@ def roots(examined: MachineState) -> Iterator[Finding]:
     """Servers that asked for the roots of a host and will get none as they are configured."""
     off = {name for name, upstream in examined.upstreams() if upstream.roots == "none"}
     asked = [row for row in examined.seen.upstreams if row.withheld_roots]
-    if without := [row.name for row in asked if row.mode in ("shared", "singleton") or row.name in off]:
+    if without := [row.name for row in asked if row.mode in ("shared", "per person", "singleton") or row.name in off]:
         what = f"{join_few(without)} asked for the roots of a host, and got none"
         why = "a server that learns by roots where its host works does not learn it"
         fix = 'set roots = "host" there, and each host has a session with its own roots'

@@ -12,7 +12,7 @@ from typing import Any, Final
 from config.loading.checks.profiles import OWN_LABEL
 from hub.cli.client.answers import completion, prompt, prompts, result, titles
 from hub.cli.client.arguments import build_arguments, depends_on_schema, split
-from hub.cli.client.connection import CallRefused, HubSession, for_people, session
+from hub.cli.client.connection import CallRefused, HubSession, for_people
 from hub.cli.client.person_at_terminal import may_call_again, request_of
 from hub.cli.client.retry_while_servers_start import anyone, once_connected, owns, why_away
 from hub.cli.context import EX_FAILED, Context, Output, UsageError, as_json, ask_hub, nearest
@@ -151,7 +151,7 @@ def _standard_input() -> bytes:
 
 
 def run_resources(options: Context, output: Output) -> None:
-    with session(options) as hub:
+    with session_as(options, options.profile) as hub:
         found = hub.items("resources/list", "resources")
         templates = hub.items("resources/templates/list", "resourceTemplates")
     nothing = "no server has resources"
@@ -179,7 +179,7 @@ def _list(rows: list[tuple[str, str]], nothing: str, output: Output) -> None:
 
 
 def run_read(options: Context, output: Output) -> None:
-    with session(options) as hub:
+    with session_as(options, options.profile) as hub:
         result = once_connected(lambda: hub.request("resources/read", {"uri": options.uri}), anyone)
     if output.json:
         return output.set(**result)
@@ -213,7 +213,7 @@ def _write(part: Object) -> None:
 
 
 def run_prompts(options: Context, output: Output) -> None:
-    with session(options) as hub:
+    with session_as(options, options.profile) as hub:
         found = hub.items("prompts/list", "prompts")
     if options.name is not None:
         found = [each for each in found if str(each.get("name")).startswith(options.name)]
@@ -223,7 +223,7 @@ def run_prompts(options: Context, output: Output) -> None:
 
 
 def run_prompt(options: Context, output: Output) -> None:
-    with session(options) as hub:
+    with session_as(options, options.profile) as hub:
         try:
             params = {"name": options.name, "arguments": _texts(options)}
             result = once_connected(lambda: hub.request("prompts/get", params), owns(options.name))
@@ -250,7 +250,7 @@ def run_complete(options: Context, output: Output) -> None:
     params: Object = {"ref": ref, "argument": {"name": name, "value": texts.pop(name)}}
     if texts:
         params["context"] = {"arguments": texts}
-    with session(options) as hub:
+    with session_as(options, options.profile) as hub:
         result = hub.request("completion/complete", params)
     output.set(**result)
     if shown := completion(result):

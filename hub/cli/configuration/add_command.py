@@ -37,6 +37,7 @@ _OUTDATED: Final = """\
 _UPDATED: Final = """\
   source     the entry of a registry that it was made of until now
   newest     the newest version there
+  version    of a bundle in a file, and before: that of the one that runs until now
   changes    what differs, each in words: commands, arguments, variables, headers"""
 BUNDLE: Final = ".mcpb"
 

@@ -20,6 +20,7 @@ from config.loading.checks.rules import words_on_project
 from config.loading.gather import gather
 from config.loading.precedence import Origin, stacks
 from config.projects import PROJECT_FILES, Project, Trust, find_project, load_project, read_project
+from config.server_names import account_id
 from config.settings import HubConfig
 from config.show.effective import ShownSetting, ShownUpstream, hub_settings, lines, show_upstream, upstreams
 from config.show.json_schema import schema
@@ -188,8 +189,11 @@ def _trust(options: Context, output: Output) -> None:
     output.set(project=str(root), did="unchanged", files=files, upstreams=[upstream_object(each) for each in starts])
     if trust.is_allowed(project):
         return output.say(f"{root} is allowed already, as it is now")
-    output.say(f"{root} names these servers, which hosts that work there would use:")
-    output.say("\n".join((*lines((), starts), "")))
+    if chosen := [account_id(name, account) for name, account in project.accounts.items()]:
+        output.say(f"hosts that work in {root} would use your {' and '.join(chosen)}, whatever else serves elsewhere")
+    if starts := [each for each in starts if each.name not in project.accounts]:
+        output.say(f"{root} names these servers, which hosts that work there would use:")
+        output.say("\n".join((*lines((), starts), "")))
     for warning in (*project.warnings, *words_on_project(base, project.upstreams, own)):
         output.warn(str(warning))
     titles, _ = starts_beside_hub(root, options.machine)

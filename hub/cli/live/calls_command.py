@@ -10,7 +10,7 @@ from hub.cli.context import CommandFailed, Context, Output, as_line, client, nea
 from hub.cli.live.logs_command import record
 from hub.cli.parser import add, moment, number_of, seconds
 from hub.cli.render.blocks import Block
-from hub.cli.render.calls import UNKNOWN, call_table, cost_blocks, has_costs, one_call, one_running
+from hub.cli.render.calls import UNKNOWN, call_table, cost_blocks, has_costs, has_people, one_call, one_running
 from hub.control.call_messages import CallList
 from hub.control.methods import CALL_LINES, CALLS, LOGS, TOOLS, WATCH
 
@@ -81,7 +81,7 @@ def _calls(options: Context, output: Output) -> None:
 def _check_names(hub: "ControlClient", about: str, host: str) -> None:
     """Raise CommandFailed: no server or tool, or no host, has this name."""
     seen = hub.request(WATCH)
-    servers = [row.name for row in seen.servers]
+    servers = [row.label or row.name for row in seen.servers]
     if about and about not in {*servers, *map(server_of, servers)}:
         tools = [str(tool.get("name")) for tool in hub.request(TOOLS)]
         if about not in tools and not any(tool.endswith(f"__{about}") for tool in tools):
@@ -105,23 +105,23 @@ class _CallPrinter:
     def __init__(self, output: Output, *, follows: bool) -> None:
         self._output = output
         self._follows = follows
-        self._with_costs: bool | None = None
-        """Whether the table has that column; None: it has not begun."""
+        self._with: tuple[bool, bool] | None = None
+        """Whether the table has columns of costs and of people; None: it has not begun."""
         self._widths: Widths = {}
 
     def print(self, found: CallList) -> None:
-        """Print calls; above the first ones, and the first one that has a price, the heads of the columns."""
+        """Print calls; above the first ones, and the first with a price or of another person, the heads of the
+        columns."""
         if self._output.json:
             for call in found.calls:
                 print(as_line(to_builtins(call)), flush=True)
             return
         blocks: list[Block] = [f"{found.lost} calls before these were lost: too slow a reader"] if found.lost else []
         if found.calls:
-            before, self._with_costs = self._with_costs, bool(self._with_costs) or has_costs(found.calls)
-            is_new = before != self._with_costs
-            blocks.append(
-                call_table(found.calls, shows_heads=is_new, is_padded=self._follows, with_costs=self._with_costs)
-            )
+            before, (had_costs, had_people) = self._with, self._with or (False, False)
+            costs, people = self._with = had_costs or has_costs(found.calls), had_people or has_people(found.calls)
+            form = {"shows_heads": before != self._with, "is_padded": self._follows}
+            blocks.append(call_table(found.calls, **form, with_costs=costs, with_people=people))
         if any(call.executed == "unknown" for call in found.calls):
             blocks.append(UNKNOWN)
         self._output.screen.show(*blocks, before=self._widths)

@@ -66,7 +66,9 @@ def _logs(options: Context, output: Output) -> None:
                     print(as_line(entry), flush=follow)
                     continue
                 found = convert(entry, JournalRecord)
-                width = 0 if name else min(MAX_NAME_CELLS, max(width, NAME_CELLS, len(found.about or found.name)))
+                shown = found.about or found.name
+                if not name or shown != name:  # of one server there may be several accounts
+                    width = min(MAX_NAME_CELLS, max(width, NAME_CELLS, len(shown)))
                 output.screen.show(record(found, width))
     except (HubNotRunning, HubHangs) as error:
         return _logs_on_disk(options, error, RecordFilter(**only))

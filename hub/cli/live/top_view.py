@@ -155,7 +155,7 @@ class Top:
         else:
             yield cut("no servers; `hubd add` adds one")
         room -= 1 + height
-        reasons = [f"{row.name}: {row.why}" for row in servers if row.health == "bad" and row.why]
+        reasons = [f"{row.label or row.name}: {row.why}" for row in servers if row.health == "bad" and row.why]
         for text in reasons[: max(0, min(REASONS, room - least))]:
             yield cut(paint(text, "bad"))
             room -= 1
@@ -193,7 +193,7 @@ class Top:
         fails = ratio is not None and ratio > self._seen.limits.failed_ratio
         p95 = "-" if row.p95_s is None else latency(row.p95_s)
         return (
-            paint(f"> {row.name}", "bold") if is_chosen else f"  {row.name}",
+            paint(f"> {row.label or row.name}", "bold") if is_chosen else f"  {row.label or row.name}",
             paint(row.word, _STYLES.get(row.health, "warning")),
             round(60 * row.rate),
             paint(f"{failed:>6}", "bad") if fails else f"{failed:>6}",

@@ -52,7 +52,7 @@ def add_listed(options: Context, own: Mapping[str, Any]) -> None:
 
             bundle = stack.enter_context(open_listed(found.registry, way, id, output))
             way = bundle.way
-        for line in find_server.before_answers(found, way):
+        for line in find_server.before_answers(found, way, options):
             output.say(line)
         for line in bundle.describe() if bundle is not None else ():
             output.say(line)

@@ -17,6 +17,7 @@ from config.loading.assemble import Loaded
 from config.loading.checks.registries import flaw_of_registry
 from config.loading.variables import Unresolved, Variables
 from config.registry.entry_of_answers import words_without_answers
+from config.registry.places_to_fill import Piece, Slot, fill_template
 from config.registry.server_json import LATEST, Listed, one_line
 from config.registry.ways_to_run import Way, ways_of
 from config.secret_references import fill_references, references_in
@@ -172,13 +173,13 @@ def status_of(found: Found) -> str:
     return f"it is {printable(listed.status[:32])}{why}"
 
 
-def before_answers(found: Found, way: Way) -> Iterator[str]:
+def before_answers(found: Found, way: Way, options: Context) -> Iterator[str]:
     """The server as the publisher describes it, with the keys of what will be asked in capitals."""
     yield head(found)
-    yield from before_answers_of(found.listed.server.description, way)
+    yield from before_answers_of(found.listed.server.description, way, options)
 
 
-def before_answers_of(description: str, way: Way) -> Iterator[str]:
+def before_answers_of(description: str, way: Way, options: Context) -> Iterator[str]:
     """The same without its name."""
     if description:
         yield f"  {printable(one_line(description))}"
@@ -189,10 +190,25 @@ def before_answers_of(description: str, way: Way) -> Iterator[str]:
         yield "What you ask of it, and what you answer, goes to that server."
         return
     yield f"  runs        {printable(' '.join(words_without_answers(way)))}"
+    given = {key: value for key, _, value in (pair.partition("=") for pair in options.input)}
     for slot in way.slots_at("variable"):
-        default = slot.template if slot.template is not None else slot.asked[0].input.default
-        yield f"  environment {printable(slot.name)}{printable(f'={default}') if default else ''}"
+        yield printable(f"  environment {slot.name}{_value_of(slot, given)}")
     yield "This program gets your rights."
+
+
+def _value_of(slot: Slot, given: Mapping[str, str]) -> str:
+    """The value of a variable, behind its name, as far as it is known before anybody is asked."""
+    values = {}
+    for asked in slot.asked:
+        value = given.get(asked.key) or asked.input.default
+        if value is None or (asked.secret and value == given.get(asked.key)):
+            is_said = "as given, kept as a secret" if value else "asked for" if asked.required else "if you say it"
+            return f": {one_line(asked.key)}, {is_said}"
+        values[asked.variable] = Piece(value)
+    if slot.template is None:
+        return "".join(f"={each.text}" for each in values.values() if each.text)
+    fixed = {name: Piece(value) for name, value in slot.fixed}
+    return f"={''.join(piece.text for piece in fill_template(slot.template, fixed | values))}"
 
 
 def as_written(settings: Mapping[str, Any]) -> Iterator[str]:

@@ -5,16 +5,15 @@ from time import localtime, strftime
 from typing import Final
 
 from config.server_names import ACCOUNT_MARK
+from config.settings import OWNER
 from hub.cli.render.blocks import Block, Cell, Line, Table, paint
 from hub.cli.render.words import about, duration, group, latency, money, percent, size
 from hub.control.call_messages import CallRow, CallTotals, RunningRow
 from hub.control.overview_messages import CostRow
 from hub.wire.printable import printable
 
-HEADS: Final = ("TIME", "REF", "HOST", "CALL", "TOOK", "RESULT", "OUT", "COST")
 UNKNOWN: Final = "? = nobody knows whether it was carried out"
-_HOST, _CALL, _RESULT = 2, 3, 5
-_DROP: Final = (7, 6, 1, 2)
+YOU: Final = "you"
 _QUIET: Final = frozenset({"asked", "cancelled", "approval_required"})
 
 
@@ -23,17 +22,32 @@ def has_costs(calls: Sequence[CallRow]) -> bool:
     return any(call.cost for call in calls)
 
 
+def has_people(calls: Sequence[CallRow]) -> bool:
+    """True if one of them is of another than the hub's owner."""
+    return any(call.principal not in ("", OWNER) for call in calls)
+
+
 def call_table(
-    calls: Sequence[CallRow], *, shows_heads: bool = True, is_padded: bool = False, with_costs: bool | None = None
+    calls: Sequence[CallRow],
+    *,
+    shows_heads: bool = True,
+    is_padded: bool = False,
+    with_costs: bool | None = None,
+    with_people: bool | None = None,
 ) -> Table:
     """Operations, one on each line. `is_padded`: cells have a least width, so that lines which come later stand below;
-    together with the gaps these are 80. `with_costs`: whether there is that column; None: if one has a price."""
+    together with the gaps these are 80. `with_costs`, `with_people`: whether there are these columns; None: if one has
+    a price, or is of another than the hub's owner."""
     host, name, result = (8, 20, 10) if is_padded else (0, 0, 0)
     costs = has_costs(calls) if with_costs is None else with_costs
+    people = has_people(calls) if with_people is None else with_people
+    heads = ["TIME", "REF", *(["PERSON"] * people), "HOST", "CALL", "TOOK", "RESULT", "OUT", *(["COST"] * costs)]
+    places = {head: at for at, head in enumerate(heads)}
     rows = [
         (
             paint(time_of(call.at), "dim"),
             call.ref,
+            *((f"{YOU if call.principal in ('', OWNER) else call.principal:{host}}",) if people else ()),
             f"{call.host:{host}}",
             paint(f"{_spell_name(call):{name}}", "name"),
             f"{latency(call.took_s):>7}",
@@ -43,15 +57,15 @@ def call_table(
         )
         for call in calls
     ]
-    heads, notes = HEADS if costs else HEADS[:-1], [list(_contents(call)) for call in calls]
-    drop = _DROP[not costs :]
-    return Table(heads, rows, (_CALL, _RESULT, _HOST), drop, notes=notes, shows_heads=shows_heads)
+    notes = [list(_contents(call)) for call in calls]
+    shorten = [places[head] for head in ("CALL", "RESULT", "HOST", "PERSON") if head in places]
+    drop = [places[head] for head in ("COST", "OUT", "REF", "HOST") if head in places]
+    return Table(heads, rows, shorten, drop, notes=notes, shows_heads=shows_heads)
 
 
 def _spell_name(call: CallRow) -> str:
     """What was called, and as which of several accounts."""
-    _, mark, account = call.upstream.partition(ACCOUNT_MARK)
-    return f"{call.name} ({account})" if mark else call.name
+    return f"{call.name} ({call.upstream})" if ACCOUNT_MARK in call.upstream else call.name
 
 
 def _contents(call: CallRow) -> Iterator[Line]:

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from config.loading.checks.profiles import OWN_LABEL
+from config.server_names import ACCOUNT_MARK
 from hub.catalog.token_cost import ShownCost, cost_of_view, text_bytes, tokens_of, tool_bytes
 from hub.cli.render.blocks import Block, Cell, Table, paint
 from hub.cli.render.words import about
@@ -215,7 +216,8 @@ def find_known(host: HostRow) -> "KnownHost | None":
 
 
 def _servers(data: Status) -> list[UpstreamRow]:
-    return sorted((each for each in data.upstreams if _tools(each)), key=lambda each: (-(each.tokens or 0), each.name))
+    found = [each for each in data.upstreams if _tools(each) and ACCOUNT_MARK not in each.name]  # listed once
+    return sorted(found, key=lambda each: (-(each.tokens or 0), each.name))
 
 
 def _hosts(data: Status) -> Iterator[HostRow]:

@@ -55,8 +55,8 @@ def _buffer(buffer: BufferStatus) -> Line:
 
 def _in_common(data: Status) -> list[Block]:
     lines: list[Block] = []
-    boxes = ((row.sandbox.why, row.name) for row in data.upstreams if row.sandbox is not None and row.sandbox.why)
-    for why, names in group(boxes).items():
+    boxes = ((row.sandbox.why, row.label or row.name) for row in data.upstreams if row.sandbox is not None)
+    for why, names in group(box for box in boxes if box[0]).items():
         lines.append(paint(f"no sandbox: {join_names(names, most=NAMES_SHOWN)}, since {why}", "dim"))
     if data.calls and (said := totals(data.calls)):
         lines.append(said)
@@ -190,6 +190,8 @@ def _upstream(upstream: UpstreamRow) -> Sequence[Cell]:
 
 def _notes(upstream: UpstreamRow) -> list[Line]:
     notes: list[Line] = []
+    if upstream.serves:
+        notes.append("serves where no profile, project or argument says another account")
     if upstream.crash_loop:
         often = times(upstream.ends_lately or 0)
         notes.append(paint(f"crash loop: ended or failed to start {often} within 5 min", "bad"))
@@ -241,7 +243,7 @@ def _trouble(upstream: UpstreamRow) -> list[Line]:
     elif state in ("failed", "unauthorized") or (state == "unresolved" and upstream.failures is not None):
         is_unknown = state == "failed" and not any(astuple(upstream.counts or Counts()))  # nobody can call what it has
         when = "every 5 min, and when its settings change" if is_unknown else "on the next call"
-        notes.append(f"retried {when}; `hubd restart {upstream.name}` retries now")
+        notes.append(f"retried {when}; `hubd restart {upstream.label or upstream.name}` retries now")
     elif state == "idle":
         notes.append("started by the first call that needs it")
     return notes

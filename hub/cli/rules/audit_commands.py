@@ -15,6 +15,8 @@ from select import select as wait_for
 from typing import Any, BinaryIO, Final
 
 from config.hub_paths import audit_dir
+from config.server_names import ACCOUNT_MARK
+from config.settings import OWNER
 from hub.cli.context import CommandFailed, Context, Output, as_line, ask_hub
 from hub.cli.parser import Parser, add, moment, number_of
 from hub.cli.render.blocks import Line, paint
@@ -132,9 +134,11 @@ def line(shown: Record) -> Line:
     found = paint(f"{at}  ", "dim")
     style = _STYLES.get(str(shown.get("out", kind)))
     found += paint(f"{kind:8}", style or "bold")
+    person, account = str(shown.get("p", OWNER)), str(shown.get("up", ""))
+    about = {"host": f" of {person}" * (person != OWNER), "name": f" ({account})" * (ACCOUNT_MARK in account)}
     for name in ("ref", "host", "name"):
         if text := str(shown.get(name, "")):
-            found += paint(f"  {text}", "name" if name == "name" else "dim")
+            found += paint(f"  {text}{about.get(name, '')}", "name" if name == "name" else "dim")
     return found + f"  {printable(_say(shown))}"
 
 

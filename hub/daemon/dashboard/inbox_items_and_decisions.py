@@ -67,13 +67,14 @@ class Inbox:
         approvals = self._parts.hub.approvals
         wish = approvals.find(id).wish
         shown = await self._parts.decisions.approval_show(id)
+        _, *facts = shown.text.split("\n")  # behind the question, which the title asks as well
         return ItemDetail(
             kind="approval",
             id=id,
             state=_hash(shown.text, shown.arguments, wish.rule),
             title=f"{wish.subject.host} wants to use {wish.exposed}",
-            text=shown.text,
-            blocks=(DetailBlock(kind="code", text=shown.arguments), DetailBlock(kind="text", text=wish.rule)),
+            text="\n".join(fact for fact in facts if not fact.startswith("arguments: ")),
+            blocks=(DetailBlock(kind="code", text=shown.arguments),),
             offers=shown.offers,
             cli=f"hubd approve {id}",
         )

@@ -24,7 +24,9 @@ USUAL = f"/run/user/{os.getuid()}"
         ({"XDG_CONFIG_HOME": "/home/me/.config", "XDG_STATE_HOME": "/home/me/.local/state"}, {}),
         ({"XDG_CONFIG_HOME": "/c", "XDG_STATE_HOME": "/s/"}, {"XDG_CONFIG_HOME": "/c", "XDG_STATE_HOME": "/s"}),
         ({"XDG_CONFIG_HOME": "c", "XDG_STATE_HOME": ""}, {}),
-        ({"XDG_CACHE_HOME": "/k", "XDG_DATA_HOME": "/d", "HUBD_TOKEN": "s3cret", "PATH": "/bin"}, {}),
+        ({"XDG_DATA_HOME": "/d"}, {"XDG_DATA_HOME": "/d"}),
+        ({"XDG_DATA_HOME": "/home/me/.local/share"}, {}),
+        ({"XDG_CACHE_HOME": "/k", "HUBD_TOKEN": "s3cret", "PATH": "/bin"}, {}),
     ],
 )
 def test_only_what_leads_elsewhere_is_carried(environ, found):

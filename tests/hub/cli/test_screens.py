@@ -115,6 +115,9 @@ def test_hubd_alone_prints_a_page(env):
 def test_help_of_a_command(env):
     for words in (("cache", "clear"), ("status",), ()):
         assert words_of("help", *words, env=env, code=0) == words_of(*words, "--help", env=env, code=0)
+    connect = words_of("help", "connect", env=env, code=0)
+    assert connect.strip() == words_of("connect", "--help", env=env, code=0).strip()
+    assert {"--host", "--upstream", "--profile", "--project"} <= set(connect.split())
     assert 'did you mean "status"' in words_of("help", "stauts", env=env, code=2)
     assert words_of("-v", env=env, code=0) == words_of("version", env=env, code=0)
 

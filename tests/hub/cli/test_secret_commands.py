@@ -133,7 +133,7 @@ def test_ls_shows_which_people_have_which_and_rm_of_theirs_needs_no_force(home):
     assert "eve uses it at mail, from the next session on" in out
     rows = [line.split() for line in home.run("ls")[0].splitlines()]
     assert rows == [
-        ["NAME", "OF", "KEPT", "IN", "USED", "BY"],
+        ["NAME", "PERSON", "KEPT", "IN", "USED", "BY"],
         ["GITHUB_TOKEN", "you", "not", "set", "github"],
         ["MAIL_KEY", "you", "a", "file", "mail"],
         ["MAIL_KEY", "bob", "not", "set", "mail"],

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from config.loading.assemble import load_all
 from tests.support.commands import run_hubd
 from tests.support.processes import own_directories
 
@@ -51,6 +52,24 @@ def test_a_token_is_shown_once_and_listed_without_it(home):
     assert json.loads(home.run("list", "--json")[0])["tokens"][0]["former_until"]
     assert home.run("revoke", "ci")[0] == "revoked ci\n"
     assert home.run("revoke", "ci", code=1)[1].startswith("hubd: there is no token ci")
+
+
+def test_who_is_let_in_hears_what_they_may_do_and_the_rule_that_is_told_works(home):
+    """What the command prints is pasted into the file; then the rules say it."""
+    said = home.run("new", "laptop", "--principal", "ann")[1]
+    assert "It lets ann in" in said
+    assert "ann may use nothing until a rule allows it; since the hub lets in others, neither may your hosts" in said
+    rule = said[said.index("[policy]") :].replace("NAME", "time")
+    config = home.file.read_text()
+    home.file.write_text(config + rule)
+    policy = load_all(home.file, home.env).config.policy
+    assert policy.default == "deny"
+    assert (policy.allow[0], policy.allow[-1]) == ("principal:local", "principal:ann upstream:time")
+    said = home.run("rotate", "laptop")[1]
+    assert "ann may use what rules allow, as `hubd policy --principal ann` shows" in said
+    home.file.write_text(config + '[policy]\ndefault = "allow"\n')
+    assert "ann may use all servers, but for what rules deny" in home.run("rotate", "laptop")[1]
+    assert "It opens all servers\n" in home.run("new", "own")[1]
 
 
 @pytest.mark.parametrize(

@@ -37,8 +37,8 @@ MEMBERS = {
     "upstreams": "since_s last_error last_error_ago_s last_exit restarts next_attempt_s ends_lately crash_loop name"
     " label state installing installing_s queued era"
     " version transport pid counts failures health silent_s in_flight degraded sessions mode unattributed"
-    " beyond_budget withheld_roots sandbox settling parked stale_config tokens largest connected_ago_s account limits"
-    " pins unchecked changed slow failing",
+    " beyond_budget withheld_roots sandbox settling parked stale_config tokens largest connected_ago_s account"
+    " serves limits pins unchecked changed slow failing",
     "sandbox": "preset why blamed path wants",
     "pins": "name pinning state approved approved_at changes hidden left_out flags problem item",
     "changes": "item change held words hints parameters only_form",
@@ -86,8 +86,8 @@ MEMBERS = {
     "costs": "host server calls tokens cost",
     "totals": "calls failed lately rate failed_ratio p50_s p95_s p99_s busy cost tools tokens",
     "seconds": "end calls failed",
-    "servers": "calls failed lately rate failed_ratio p50_s p95_s p99_s busy cost name state word why health tools"
-    " tokens slow waiting last_error since_s era version transport mode pid changed spark",
+    "servers": "calls failed lately rate failed_ratio p50_s p95_s p99_s busy cost name label state word why health"
+    " tools tokens slow waiting last_error since_s era version transport mode pid changed spark",
     "last_error": "error_type name ref ago_s",
     "running": "ref host upstream name method for_s",
     "ticket": "url page expires_s session_s printed is_blind",

@@ -29,9 +29,9 @@ RECORDS = [
         (RecordFilter(level="emergency"), ""),
         (RecordFilter(since=5), "efg"),
         (RecordFilter(ref="c7f3a9b2"), "e"),
-        (RecordFilter(server="github"), "abce"),
-        (RecordFilter(server="hub"), "ef"),
-        (RecordFilter(level="warning", since=3, server="github"), "ce"),
+        (RecordFilter(servers=frozenset({"github"})), "abce"),
+        (RecordFilter(servers=frozenset({"hub"})), "ef"),
+        (RecordFilter(level="warning", since=3, servers=frozenset({"github"})), "ce"),
     ],
 )
 def test_what_is_wanted(wanted, texts):

@@ -95,6 +95,87 @@ def test_what_it_asks_for(home, tmp_path):  # noqa: F811
     assert "came from a file: name the one with its new version, or --ask" in said.replace("\n", " ")
 
 
+GREETING = {
+    "greeting": {"type": "string", "title": "Greeting", "default": "hello"},
+    "name": {"type": "string", "title": "Name", "required": True},
+    "key": {"type": "string", "title": "Key", "sensitive": True},
+}
+GREET = {
+    "command": "python",
+    "args": ["${__dirname}/server/main.py"],
+    "env": {
+        "GREETING": "${user_config.greeting}, ${user_config.name}",
+        "OPENING": "<${user_config.greeting}>",
+        "KEY": "${user_config.key}",
+        "FIXED": "as is",
+    },
+}
+
+
+@pytest.mark.covers("EB-5", "ER-2")
+def test_what_is_asked_is_shown_as_such_and_not_as_the_manifest_writes_it(home, tmp_path):  # noqa: F811
+    server = {"type": "python", "entry_point": "server/main.py", "mcp_config": GREET}
+    path, _ = write(tmp_path, bundle(manifest(user_config=GREETING, server=server)))
+
+    def shown(*inputs, code=0):
+        words = [word for each in inputs for word in ("--input", each)]
+        said = home.run("add", path, "--yes", "--dry-run", *words, code=code)
+        return said, [" ".join(line.split()) for line in said.partition("This program")[0].splitlines()]
+
+    said, lines = shown(code=2)
+    assert "user_config" not in said
+    assert lines[-4:] == [
+        "environment GREETING: name, asked for",
+        "environment OPENING=<hello>",
+        "environment KEY: key, if you say it",
+        "environment FIXED=as is",
+    ]
+    said, lines = shown("name=Ann", "key=hunter2")
+    assert "hunter2" not in said
+    assert lines[-4:-1] == [
+        "environment GREETING=hello, Ann",
+        "environment OPENING=<hello>",
+        "environment KEY: key, as given, kept as a secret",
+    ]
+
+
+@pytest.mark.covers("EB-2")
+def test_a_bundle_that_is_there_is_not_added_under_another_name(home, tmp_path):  # noqa: F811
+    path, _ = write(tmp_path, bundle(manifest()))
+    home.run("add", path, "--yes", "--disabled")
+    before = home.file.read_text()
+    said = " ".join(home.run("add", path, "--yes").split())
+    assert 'bundled-notes 1.0.0 is there already, as "bundled-notes", from this bundle: nothing to do' in said
+    assert "`hubd update bundled-notes --ask` asks for its values again" in said
+    newer, _ = write(tmp_path, bundle(manifest(version="1.1.0")), "newer.mcpb")
+    said = " ".join(home.run("add", newer, "--yes", code=1).split())
+    assert f"`hubd update bundled-notes {newer}` changes it to bundled-notes 1.1.0" in said
+    assert f"`hubd add NAME {newer}` adds it once more" in said
+    assert "is there already" in home.run("add", path, "--yes", "--set", "timeouts.call=9", code=1)
+    assert home.file.read_text() == before
+    home.run("add", "other", newer, "--yes", "--disabled")
+    assert sorted(home.upstreams()) == ["bundled-notes", "other"]
+
+
+@pytest.mark.covers("EB-2")
+def test_an_update_says_from_which_version_to_which(home, tmp_path):  # noqa: F811
+    one, _ = write(tmp_path, bundle(manifest()))
+    two, _ = write(tmp_path, bundle(manifest(version="1.1.0")), "two.mcpb")
+    built, _ = write(tmp_path, bundle(manifest(version="1.1.0", description="Built anew")), "built.mcpb")
+    home.run("add", one, "--yes", "--disabled")
+    said = home.run("update", "bundled-notes", two, "--yes")
+    assert "bundled-notes 1.1.0; bundled-notes has bundled-notes 1.0.0\n" in said
+    assert "nothing changes" in (said := home.run("update", "bundled-notes", two, "--yes"))
+    assert "bundled-notes has the same version\n" in said
+    said = home.run("update", "bundled-notes", built, "--yes")
+    assert "bundled-notes has the same version, from another file\n" in said
+    found = home.told("update", "bundled-notes", one, "--yes")
+    assert (found["version"], found["before"]) == ("1.0.0", "1.1.0")
+    home.run("update", "bundled-notes", two, "--yes")
+    said = " ".join(home.run("update", "bundled-notes", one, "--yes").split())
+    assert "bundled-notes has bundled-notes 1.1.0, which is newer" in said
+
+
 @pytest.mark.covers("EB-5")
 def test_a_person_is_asked(home, tmp_path):  # noqa: F811
     path, _ = write(tmp_path, bundle(ASKING))
@@ -143,6 +224,7 @@ def test_what_is_refused_leaves_nothing(home, tmp_path, data, why):  # noqa: F81
     path, _ = write(tmp_path, data)
     said = home.run("add", path, "--yes", code=1)
     assert why in said.replace("\n", " ")
+    assert f"hubd: {path}: " in said, "many are added at once by scripts"
     assert (folders(home), home.upstreams()) == ({}, {})
     assert not (tmp_path / "x").exists()
 

@@ -95,6 +95,30 @@ def test_the_review_says_what_servers_of_a_project_say_against_the_policy(files,
     assert run(capsys, "trust", str(project), "--yes")[2] == "", "there are no rules"
 
 
+ACCOUNTS = """
+[upstreams.gh]
+command = "gh-mcp"
+accounts = { work = {}, private = {} }
+"""
+
+
+def test_a_project_that_only_chooses_an_account_is_said_to_do_that(files, project, capsys):
+    with (files / "hubd.toml").open("a") as file:
+        file.write(ACCOUNTS)
+    (project / ".mcp.json").unlink()
+    (project / ".hubd.toml").write_text('[upstreams.gh]\naccount = "private"\n')
+    _, out, _ = run(capsys, "trust", str(project))
+    assert out == f"hosts that work in {project} would use your gh:private, whatever else serves elsewhere\n"
+    with (project / ".hubd.toml").open("a") as file:
+        file.write('[upstreams.own]\ncommand = "own"\n')
+    _, out, _ = run(capsys, "trust", str(project))
+    first, second, *rest = out.splitlines()
+    assert first.endswith("would use your gh:private, whatever else serves elsewhere")
+    assert "names these servers" in second
+    assert 'command = "own"' in "".join(rest)
+    assert "gh" not in "".join(rest)
+
+
 def test_where_there_is_no_project(home, capsys):
     for arguments in (["trust", str(home)], ["config", "--project", str(home)]):
         code, _, err = run(capsys, *arguments)

@@ -172,11 +172,14 @@ def test_a_host_of_the_desktop_finds_the_hub_of_the_shell(home):
     directory, env = home
     path = directory / HOMES["cursor"].path
     said = hubd(home, "install", "cursor")
-    assert "the entries name the directories of this shell's hub: HUBD_RUNTIME_DIR, XDG_STATE_HOME" in said
+    assert (
+        "the entries name the directories of this shell's hub: HUBD_RUNTIME_DIR, XDG_STATE_HOME, XDG_DATA_HOME" in said
+    )
     entry = json.loads(path.read_text())["mcpServers"]["hub"]
     assert entry["env"] == {
         "HUBD_RUNTIME_DIR": f"{env['XDG_RUNTIME_DIR']}/hubd",
         "XDG_STATE_HOME": env["XDG_STATE_HOME"],
+        "XDG_DATA_HOME": env["XDG_DATA_HOME"],
     }
     (directory / ".config" / "hubd").mkdir(mode=0o700)
     (directory / ".config" / "hubd" / "hubd.toml").write_text('listen = "127.0.0.1:0"\nauth = "none"\n')

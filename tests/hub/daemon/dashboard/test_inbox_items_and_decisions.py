@@ -39,7 +39,9 @@ async def test_a_call_is_decided_as_it_was_shown(world, action):
     assert (item["kind"], item["id"], item["server"]) == ("approval", id, "db")
     shown = await world.read(f"item?kind=approval&id={id}", key)
     assert "db__echo" in shown["title"]
-    assert '"x"' in shown["blocks"][0]["text"]
+    (arguments,) = shown["blocks"]
+    assert '"x"' in arguments["text"]
+    assert [line.partition(":")[0] for line in shown["text"].splitlines()] == ["server", "marks", "rule"], "once each"
     assert shown["cli"] == f"hubd approve {id}"
     status, said = await world.do(action, {"id": id, "state": "0" * 32}, key)
     assert (status, said["kind"]) == (409, "moved")
