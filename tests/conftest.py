@@ -62,10 +62,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(absent)
 
 
+def pytest_collection() -> None:
+    """Nothing of what tests are collected from is garbage."""
+    gc.disable()
+
+
 def pytest_collection_finish() -> None:
     """Keep the many thousand collected tests out of all collections of garbage to come, which would go through them."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -74,5 +74,10 @@ async def test_a_step_that_waits_for_a_person_is_judged_by_the_profile_of_its_ho
 
         later = structs.replace(ask, deny=("files__write profile:coding",))
         cursor.on["elicitation/create"] = agree_late
-        assert (await cursor.call("hub__save_issue", {"number": 7}))["isError"]
+        params = {"name": "hub__save_issue", "arguments": {"number": 7}}
+        answer = (await cursor.ask("tools/call", params))["result"]
+        if pair.from_legacy:
+            assert answer["isError"]
+        else:  # it comes back with the answer when there is no such pipeline for it any more
+            assert (await cursor.error("tools/call", await cursor.fulfil(params, answer)))["code"] == -32602
         assert calls_of(fakes["files"]) == []

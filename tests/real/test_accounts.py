@@ -64,6 +64,7 @@ def shown_calls(hub, *words):
     return [json.loads(line) for line in lines]
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.real
 def test_fifty_calls_of_two_environments_never_cross(tmp_path):
     program = f"command = {json.dumps(str(PYTHON_1))}\nargs = {json.dumps(['-c', WHO])}"
@@ -123,6 +124,7 @@ def test_fifty_calls_of_two_environments_never_cross(tmp_path):
         assert hostile.text == '"account" is fixed by profile private; leave it out'
 
 
+@pytest.mark.in_turn(2)
 def test_fifty_calls_of_two_sign_ins_never_cross(oauth, tmp_path):
     notes = oauth.liar(behind=oauth.oidc_provider())
     accounts = "[upstreams.notes.accounts.work]\n[upstreams.notes.accounts.private]\n"
@@ -154,6 +156,7 @@ def test_fifty_calls_of_two_sign_ins_never_cross(oauth, tmp_path):
 KEYS = "env = { WHO = '${secret:WHO}' }\naccount = 'each'\n"
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.real
 def test_everybody_has_keys_of_their_own(tmp_path):
     program = f"[upstreams.who]\ncommand = {json.dumps(str(PYTHON_1))}\nargs = {json.dumps(['-c', WHO])}\n{KEYS}"
@@ -203,6 +206,7 @@ def token_of(hub, principal, *more):
     return token
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.real
 def test_a_person_keeps_a_key_by_the_own_token(tmp_path):
     program = f"[upstreams.who]\ncommand = {json.dumps(str(PYTHON_1))}\nargs = {json.dumps(['-c', WHO])}\n{KEYS}"

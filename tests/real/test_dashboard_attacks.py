@@ -44,6 +44,7 @@ class Before(http.server.BaseHTTPRequestHandler):
         pass
 
 
+@pytest.mark.in_turn(1)
 @pytest.mark.covers("OD-2")
 def test_a_worker_that_was_left_behind_on_the_port_sees_nothing(tmp_path):
     port = free_port()
@@ -96,6 +97,7 @@ def shown(tmp_path_factory):
         yield hub, host, page
 
 
+@pytest.mark.in_turn(1)
 @pytest.mark.covers("OD-5")
 def test_script_that_gets_into_a_page_does_not_run(shown):
     hub, _, page = shown
@@ -137,6 +139,7 @@ def test_script_of_servers_is_text_on_every_page(shown):
     assert page.said() == []
 
 
+@pytest.mark.in_turn(1)
 @pytest.mark.covers("OD-7")
 def test_a_flood_in_a_log_neither_ends_a_page_nor_fills_it(shown):
     hub, host, page = shown

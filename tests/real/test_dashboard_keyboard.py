@@ -69,6 +69,7 @@ def sign_in(page, hub):
     page.until("live")
 
 
+@pytest.mark.in_turn(1)
 @pytest.mark.covers("OD-2")
 def test_a_person_signs_in_approves_and_signs_out(tmp_path):
     with running_hub(tmp_path, configure(tmp_path)) as hub, busy_host(hub.env) as host, page_browser() as page:
@@ -92,6 +93,7 @@ def test_a_person_signs_in_approves_and_signs_out(tmp_path):
         assert page.said() == []
 
 
+@pytest.mark.in_turn(1)
 @pytest.mark.covers("OD-9")
 def test_a_person_signs_in_at_a_server(oauth, tmp_path):
     notes = oauth.liar(behind=oauth.django_toolkit())

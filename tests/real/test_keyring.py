@@ -31,6 +31,7 @@ def hubd(env, *arguments, stdin=""):
     return done.stdout
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.covers("BOX-03")
 def test_an_unlocked_keyring_keeps_secrets_and_no_file_does(tmp_path, keyring):
     with session_bus(keyring) as address, gnome_keyring(keyring, address, unlocked=True):
@@ -50,6 +51,7 @@ def test_an_unlocked_keyring_keeps_secrets_and_no_file_does(tmp_path, keyring):
         assert "there is no secret TOKEN" in done.stderr
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.covers("BOX-01", "BOX-03")
 def test_a_locked_keyring_costs_one_server_until_it_is_unlocked(tmp_path, keyring, monkeypatch):
     python = json.dumps(sys.executable)
@@ -78,6 +80,7 @@ def test_a_locked_keyring_costs_one_server_until_it_is_unlocked(tmp_path, keyrin
         assert CANARY not in Path(tmp_path, "hubd.log").read_text()
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.covers("BOX-03", "FH-1")
 def test_with_a_locked_keyring_a_setup_moves_secrets_to_a_file(tmp_path, keyring):
     home = SetupHome(tmp_path)
@@ -101,6 +104,7 @@ def test_with_a_locked_keyring_a_setup_moves_secrets_to_a_file(tmp_path, keyring
                 subprocess.run([HUBD, "stop"], env=home.env, capture_output=True, timeout=60, check=False)
 
 
+@pytest.mark.in_turn(2)
 def test_without_a_bus_a_file_keeps_them(tmp_path):
     env = own_directories(tmp_path) | {"DBUS_SESSION_BUS_ADDRESS": "unix:path=/nowhere/bus"}
     assert "which only you can read: no keyring answers here" in hubd(env, "secret", "set", "TOKEN", stdin=CANARY)

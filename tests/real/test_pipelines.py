@@ -85,6 +85,7 @@ def test_the_example_of_the_readme(hub, folder):
     assert "files__write_file" in hubd(hub, "calls")
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.covers("EF-5")
 def test_a_step_that_fails_says_so(hub, folder):
     said = hubd(hub, "call", "hub__keep_copy", "name=none", code=1)
@@ -94,12 +95,14 @@ def test_a_step_that_fails_says_so(hub, folder):
     assert "Step 1 was carried out." in said
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.covers("EF-1")
 def test_a_part_of_a_structured_result(hub, folder):
     hubd(hub, "call", "hub__weather", "city=New York", f"path={folder / 'weather.txt'}")
     assert re.fullmatch(r".+, \d+ degrees, \$\{x\}", (folder / "weather.txt").read_text())
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.covers("EF-2")
 def test_what_is_missing_is_told(hub, folder):
     why = "step 2 of 2 (copy: files__write_fil): there is no tool files__write_fil; did you mean files__write_file"
@@ -150,6 +153,7 @@ def test_a_server_that_nobody_has_is_told_by_all_who_read_the_file(hub, folder):
         assert "no server is called fils; did you mean files__write_file?" in hubd(hub, "check", "keep_copy", code=1)
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.covers("EL-1", "EL-3")
 def test_a_long_file_is_read_in_parts_and_resources_by_tools(hub, folder):
     lines = "".join(f"line {number}\n" for number in range(1_000))

@@ -48,7 +48,7 @@ def a_run(directory: Path, config: str, port: int = 0):
     file = directory / "hubd.toml"
     file.write_text(config)
     argv = [HUBD, "serve", "--config", file, "--listen", f"127.0.0.1:{port or free_port()}", "--auth", "none"]
-    with running(argv, directory / f"hubd-{port}.log", env=env, cwd=directory) as process:
+    with running(argv, directory / f"hubd-{port}.log", env=env, cwd=directory, forked=True) as process:
         yield Hub(process.wait_for(r"https?://[^\s\"]+/mcp")[0], None, env, file, process)
 
 

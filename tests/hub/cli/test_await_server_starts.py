@@ -113,6 +113,7 @@ def test_add_says_why_a_server_does_not_start_and_fails(home):
     assert told["did"] == "added"
 
 
+@pytest.mark.in_turn(1)
 @pytest.mark.parametrize(
     ("last", "hint"), [("Error: NOTES_DIR is not set", "x lacks NOTES_DIR"), ("", "x lacks a variable"), (TRACE, "")]
 )

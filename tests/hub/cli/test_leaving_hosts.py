@@ -61,6 +61,7 @@ def test_what_the_hub_cannot_serve_stays_in_its_host(home):
     )
 
 
+@pytest.mark.in_turn(3)
 def test_with_a_hub_that_runs_an_import_says_what_works(home, tmp_path):
     with (
         unauthorized_server() as url,
@@ -78,6 +79,7 @@ def test_with_a_hub_that_runs_an_import_says_what_works(home, tmp_path):
         assert "tried" not in told(home, "import", "kiro", "--yes")
 
 
+@pytest.mark.in_turn(3)
 def test_by_force_a_server_is_taken_out_all_the_same(home):
     with unauthorized_server() as url:
         path = write(
@@ -92,6 +94,7 @@ def test_by_force_a_server_is_taken_out_all_the_same(home):
         assert 'these hosts have no server othr; did you mean "other"?' in said
 
 
+@pytest.mark.in_turn(3)
 def test_what_wants_a_sign_in_stays_with_all_its_hosts_unless_it_is_named(home):
     """Two hosts have it; by its name it is imported all the same, and can be signed in at."""
     with unauthorized_server() as url:
@@ -114,6 +117,7 @@ def states(home):
     return {each["name"]: each["state"] for each in json.loads(hubd(home, "status", "--json"))["upstreams"]}
 
 
+@pytest.mark.in_turn(3)
 @pytest.mark.covers("FH-2")
 def test_what_worked_within_a_day_may_go(home, tmp_path):
     """The server was connected; now it cannot be started, and another one never could be."""
@@ -156,6 +160,7 @@ def hub_waits(home, name, state):
             return
 
 
+@pytest.mark.in_turn(3)
 def test_a_trial_starts_nothing_and_says_what_it_supposes(home):
     path = write(home, "claude-code", clock=DEMO)
     hubd(home, "install", "claude-code")
@@ -166,6 +171,7 @@ def test_a_trial_starts_nothing_and_says_what_it_supposes(home):
     assert "no hub" in hubd(home, "status", code=69).lower()
 
 
+@pytest.mark.in_turn(3)
 def test_a_hub_with_another_configuration_tells_nothing(home, tmp_path):
     other = tmp_path / "other.toml"
     other.write_text('listen = "127.0.0.1:0"\nauth = "none"\n[upstreams.clock]\ncommand = "true"\ndisabled = true\n')

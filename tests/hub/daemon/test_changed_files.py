@@ -220,7 +220,7 @@ def test_another_address_is_bound_before_the_old_one_is_left(tmp_path):
     file = tmp_path / "hubd.toml"
     file.write_text(text(first))
     argv = [HUBD, "serve", "--config", file]
-    with running(argv, tmp_path / "hubd.log", env=env, cwd=tmp_path) as process:
+    with running(argv, tmp_path / "hubd.log", env=env, cwd=tmp_path, forked=True) as process:
         url = process.wait_for(r"https?://[^\s\"]+/mcp")[0]
         hub = Hub(url, None, env, file, process)
         assert Post(hub, "b__echo", {}).answer()[0] == 200
@@ -327,7 +327,7 @@ def test_a_rotated_secret_restarts_only_what_uses_it(tmp_path):
 def test_a_hub_that_found_nothing_takes_what_comes(tmp_path):
     env = own_directories(tmp_path)
     argv = [HUBD, "serve", "--listen", "127.0.0.1:0"]
-    with running(argv, tmp_path / "hubd.log", env=env, cwd=tmp_path) as process:
+    with running(argv, tmp_path / "hubd.log", env=env, cwd=tmp_path, forked=True) as process:
         url = process.wait_for(r"https?://[^\s\"]+/mcp")[0]
         file = tmp_path / "xdg_config_home" / "hubd" / "hubd.toml"
         hub = Hub(url, None, env, tmp_path / "hubd.toml", process)

@@ -102,7 +102,7 @@ class Connected:
 def served(machine: Machine, directory: Path, **environ: str):
     """`hubd serve` from the shell."""
     argv = [HUBD, "serve", "--listen", "127.0.0.1:0"]
-    return running(argv, directory / "hubd.log", env=machine.shell | environ)
+    return running(argv, directory / "hubd.log", env=machine.shell | environ, forked=True)
 
 
 CA = {"NODE_EXTRA_CA_CERTS": "/etc/company.pem", "https_proxy": "http://proxy:3128"}

@@ -259,7 +259,7 @@ def test_a_hub_that_can_keep_nothing_serves_hosts_all_the_same(tmp_path):
     (tmp_path / "xdg_state_home").write_text("in the way")
     (config := tmp_path / "hubd.toml").write_text(DEMO)
     argv = [HUBD, "serve", "--config", config, "--listen", "127.0.0.1:0"]
-    with running(argv, tmp_path / "log", env=env, cwd=tmp_path) as process:
+    with running(argv, tmp_path / "log", env=env, cwd=tmp_path, forked=True) as process:
         hub = Hub(process.wait_for(r"https?://[^\s\"]+/mcp")[0], None, env, config, process)
         with ready(hub) as host:
             for id, change in ((5, ""), (6, "page_size = 9\n")):

@@ -10,6 +10,7 @@ import pytest
 from config.hosts.records_by_file import FORMAT
 from config.hosts.servers_hosts_had import Had
 from tests.support.attached import DEMO, INITIALIZE, Host, hubd, upstream
+from tests.support.everything import draw
 from tests.support.processes import HUBD
 from tests.support.stdio_host import StdioHost
 from tests.support.terminal import Terminal, widest
@@ -419,7 +420,7 @@ def test_a_call_has_the_fixed_arguments_of_its_profile(hub):
     assert "hubd call --profile p plus b=1" in told(hub, "tools", "plus", "--profile", "p")
 
 
-@pytest.mark.parametrize("columns", [60, 80, 120])
+@pytest.mark.parametrize("columns", draw(1, [60, 80, 120]))
 def test_what_is_drawn_fits(hub, columns):
     told(hub, "profile", "suggest", "windsurf", "--write")
     with Windsurf(hub, "cline"):

@@ -46,6 +46,7 @@ def left(home):
     return {key: entry for key, entry in entries.items() if key != "hub"}
 
 
+@pytest.mark.in_turn(1)
 @pytest.mark.covers("FH-1")
 def test_they_stay_as_they_are_and_what_the_hub_was_not_given_it_does_not_get(home):
     first = {"slow": SLOW, "same": everything(0), "tried": everything(1), "asked": everything(2), "late": everything(3)}
@@ -80,6 +81,7 @@ def test_they_stay_as_they_are_and_what_the_hub_was_not_given_it_does_not_get(ho
     assert left(home) == late
 
 
+@pytest.mark.in_turn(1)
 @pytest.mark.covers("FH-1")
 def test_no_kind_of_change_gets_lost_while_servers_are_tried(home):
     before = {key: everything(at, **(KEYED if key == "environment" else {})) for at, key in enumerate(CHANGES)}

@@ -69,6 +69,7 @@ def nothing_is_left(home, screen, before):
     assert list(Path(home.env["TMPDIR"]).iterdir()) == []
 
 
+@pytest.mark.in_turn(3)
 @pytest.mark.covers("FH-1")
 @pytest.mark.parametrize("what", SEARCHING)
 def test_while_it_reads(home, what):
@@ -88,6 +89,7 @@ def asked(home):
         yield screen, before
 
 
+@pytest.mark.in_turn(3)
 @pytest.mark.covers("FH-1")
 def test_at_the_question_below_the_changes(home, asked):
     screen, before = asked
@@ -98,6 +100,7 @@ def test_at_the_question_below_the_changes(home, asked):
     nothing_is_left(home, screen, before)
 
 
+@pytest.mark.in_turn(3)
 @pytest.mark.covers("FH-1")
 def test_while_the_changes_are_written_to_a_terminal_that_takes_nothing(home, asked):
     """As when a person has stopped the output to read, with Ctrl-S."""

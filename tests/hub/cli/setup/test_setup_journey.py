@@ -128,6 +128,7 @@ def test_the_whole_journey(home):
     assert {host: reached(home, host) for host in WORKING} == worked
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.covers("FH-1")
 def test_a_no_changes_nothing(home):
     before = home.contents()
@@ -141,6 +142,7 @@ def test_a_no_changes_nothing(home):
     assert not home.hub_files()
 
 
+@pytest.mark.in_turn(2)
 def test_enter_leaves_what_has_no_answer_yet_with_its_host(home):
     with setup(home) as screen:
         screen.see(r"10 of 11 tried")
@@ -154,6 +156,7 @@ def test_enter_leaves_what_has_no_answer_yet_with_its_host(home):
         assert screen.end()[0] == 1
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.covers("FH-1")
 @pytest.mark.parametrize("place", draw(1, ["Trying", "10 of 11 tried", *QUESTIONS]))
 def test_ctrl_c_before_the_yes_leaves_everything_as_it_was(home, place):
@@ -169,6 +172,7 @@ def test_ctrl_c_before_the_yes_leaves_everything_as_it_was(home, place):
     assert not home.hub_files()
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.covers("FH-1")
 def test_ctrl_c_while_the_hub_starts_its_servers_undoes_what_was_written(home):
     before = home.contents()
