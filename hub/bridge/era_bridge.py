@@ -6,6 +6,7 @@ legacy server asked for what the host had not declared gets the error -32021.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 import trio
@@ -109,7 +110,9 @@ class EraBridge:
             if crossing.operation.method not in mcp.MAY_ASK:
                 return await crossing.call(crossing.operation, crossing.exchange)
             crossing = self.tasks.prepare(crossing)
-            if crossing.exchange.caller.era is Era.LEGACY or crossing.exchange.is_step:
+            if crossing.exchange.is_step:
+                return await self._urls.call_step(partial(self._call_to_the_end, crossing), crossing)
+            if crossing.exchange.caller.era is Era.LEGACY:
                 return self._urls.visit(await self._call_to_the_end(crossing), crossing)
             request = crossing.request
             if (text := sealed_request_state.state_of(request)) is None:
@@ -130,6 +133,8 @@ class EraBridge:
                     return error.failure
                 return await self._begin(crossing)
         except UpstreamUnauthorized as error:
+            if crossing.exchange.is_step:  # whose host was asked
+                raise
             round = round_of(state) if state is not None and state.mode == AGAIN else 1
             if (asked := await self._urls.ask_to_sign_in(error, crossing, round=round)) is None:
                 raise

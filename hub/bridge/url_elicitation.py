@@ -10,10 +10,13 @@ the call is made again. The host is told by its revision and capabilities:
     others                  the pages as text, for the model to pass on
 
 With sign-ins it is the hub that sends people to a page of its own. A host that sends nobody to pages gets a text.
+
+The host of a pipeline is asked while a step waits, in either era; then the step is called again, and no other.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
+from itertools import count
 from typing import Any, Final, Protocol
 
 import trio
@@ -25,7 +28,7 @@ from hub.bridge.sealed_request_state import Binding, RequestState, RequestStates
 from hub.link.call_interface import Caller, Upstream
 from hub.link.hub_errors import Executed, HubError, UpstreamProtocolError, UpstreamUnauthorized
 from hub.wire.capabilities import URL, elicitation_modes
-from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, peek_array, peek_object, peek_str, raw
+from hub.wire.jsonrpc import Failure, RemoteProtocolError, Reply, Result, peek_array, peek_object, peek_str, raw
 from hub.wire.mcp import ELICIT, L4, MAY_ASK, MISSING_CAPABILITY, MODERN, URL_ELICITATION_REQUIRED, Era
 from hub.wire.questions.askable_questions import Question, QuestionRefusal, check_capabilities
 from hub.wire.questions.check_and_translate import answer_for_upstream, page_host, question_for_host
@@ -37,6 +40,8 @@ AGAIN_TTL_S: Final = 24 * 3600.0
 """Time for a person to visit the page. The hub keeps nothing meanwhile."""
 URL_WAIT_S: Final = 30.0
 """Time that a retry waits for the upstream to report the visits as done."""
+SIGN_IN_WAIT_S: Final = 300.0
+"""Time that a step of a legacy host waits for a sign-in: that host is not to ask again and again meanwhile."""
 
 
 class VisitNeeded(HubError):
@@ -109,20 +114,11 @@ class UrlElicitations:
         errors of the operation. Raises VisitNeeded: see there; UpstreamProtocolError: the error does not say what to
         visit, or comes again and again."""
         upstream, caller = crossing.upstream, crossing.exchange.caller
-        if not isinstance(reply, Failure) or reply.code != URL_ELICITATION_REQUIRED:
+        if not (pages := self._pages_wanted(reply, crossing, round)):
             return reply
-        if upstream.version_for(caller) != L4:
-            return reply
-        pages = _pages(reply, upstream.name)
-        if round > MAX_ROUNDS:
-            text = f"{upstream.name} asked more than {MAX_ROUNDS} times to open a page for one operation"
-            raise UpstreamProtocolError(text, upstream=upstream.name)
-        admit(upstream, {page.id: page.question for page in pages})
-        members = data_of(reply)
-        if crossing.exchange.is_step:  # what was done before would be done again
-            raise VisitNeeded(_in_words(pages, upstream.name), upstream=upstream.name)
+        assert isinstance(reply, Failure), "it wants pages"
         try:
-            asked = self.ask(pages, members, crossing, message=reply.message, round=round, own=False)
+            asked = self.ask(pages, data_of(reply), crossing, message=reply.message, round=round, own=False)
         except QuestionRefusal:
             if caller.era is Era.MODERN:
                 needed = raw({"requiredCapabilities": {"elicitation": {URL: {}}}})
@@ -130,6 +126,55 @@ class UrlElicitations:
             raise VisitNeeded(_in_words(pages, upstream.name), upstream=upstream.name) from None
         upstream.elicitations.forget(page.id for page in pages)
         return asked
+
+    def _pages_wanted(self, reply: Reply, crossing: Crossing, round: int) -> list[Page]:
+        """The pages that a reply asks for; [] if none. Raises UpstreamProtocolError: as `visit`."""
+        upstream = crossing.upstream
+        if not isinstance(reply, Failure) or reply.code != URL_ELICITATION_REQUIRED:
+            return []
+        if upstream.version_for(crossing.exchange.caller) != L4:
+            return []
+        pages = _pages(reply, upstream.name)
+        if round > MAX_ROUNDS:
+            text = f"{upstream.name} asked more than {MAX_ROUNDS} times to open a page for one operation"
+            raise UpstreamProtocolError(text, upstream=upstream.name)
+        admit(upstream, {page.id: page.question for page in pages})
+        return pages
+
+    async def call_step(self, call: Callable[[], Awaitable[Reply]], crossing: Crossing) -> Reply:
+        """The reply to a step of a pipeline, which is called again after visits to pages. Raises as `visit` and
+        `ask_to_sign_in`; InputRefused: the person does not want to. Cancellation: passes to `call`, or withdraws the
+        question."""
+        upstream, caller = crossing.upstream, crossing.exchange.caller
+        for round in count(1):
+            try:
+                reply = await call()
+            except UpstreamUnauthorized as error:
+                guide = await self._look_for_guide(error, crossing)
+                if guide is None:
+                    raise
+                page = self._sign_in_page(guide, crossing, round)
+                if page is None or not _may_be_asked([page], caller):
+                    raise self._sign_in_needed(guide, crossing) from None
+                wait_s = URL_WAIT_S if caller.era is Era.MODERN else SIGN_IN_WAIT_S
+                await self._send_to([page], crossing, wait_s, _say_declined(upstream.name))
+                continue
+            if not (pages := self._pages_wanted(reply, crossing, round)):
+                return reply
+            if not _may_be_asked(pages, caller):
+                raise VisitNeeded(_in_words(pages, upstream.name), upstream=upstream.name)
+            upstream.elicitations.forget(page.id for page in pages)
+            await self._send_to(pages, crossing, URL_WAIT_S, _say_refused(upstream.name))
+        raise AssertionError("rounds are limited")
+
+    async def _send_to(self, pages: list[Page], crossing: Crossing, wait_s: float, refused: str) -> None:
+        """Have a person sent to pages, one after the other, and wait a while for the end of the visits."""
+        for page in pages:
+            reply = await crossing.exchange.ask(page.question)
+            if not isinstance(reply, Result) or peek_str(peek_object(reply.value).get("action")) != "accept":
+                raise InputRefused(refused, upstream=crossing.upstream.name, executed=Executed.NO)
+        with trio.move_on_after(wait_s):
+            await crossing.upstream.elicitations.wait_for(page.id for page in pages)
 
     def ask(
         self, pages: list[Page], members: dict[str, Any], crossing: Crossing, *, message: str, round: int, own: bool
@@ -153,20 +198,35 @@ class UrlElicitations:
     async def ask_to_sign_in(self, error: UpstreamUnauthorized, crossing: Crossing, *, round: int) -> Reply | None:
         """The reply to an operation that failed with `error`; None: there is nothing to be done about it. `round`
         counts such failures of the operation. Raises SignInNeeded: the host can only be told what to do."""
-        name, caller = crossing.upstream.name, crossing.exchange.caller
+        if (guide := await self._look_for_guide(error, crossing)) is None:
+            return None
+        if (page := self._sign_in_page(guide, crossing, round)) is not None:
+            facts = SignInNeeded(page.message, upstream=crossing.upstream.name).facts()
+            with suppress(QuestionRefusal):  # nobody is sent to an address like that
+                return self.ask([page], facts, crossing, message=page.message, round=round, own=True)
+        raise self._sign_in_needed(guide, crossing)
+
+    async def _look_for_guide(self, error: UpstreamUnauthorized, crossing: Crossing) -> SignInGuide | None:
+        """The guide for a sign-in that an error wants; None: there is nothing to be done about it."""
         if self.find_guide is None or not error.asks_person or not crossing.upstream.config.signs_in_by_person:
             return None
         guide = await self.find_guide()
-        await guide.look(name, caller)
+        await guide.look(crossing.upstream.name, crossing.exchange.caller)
+        return guide
+
+    def _sign_in_page(self, guide: SignInGuide, crossing: Crossing, round: int) -> Page | None:
+        """The page that a host may be sent to; None: it can only be told what to do."""
+        name, caller = crossing.upstream.name, crossing.exchange.caller
         visits_pages = URL in elicitation_modes(caller.capabilities) and caller.version in (L4, MODERN)
-        may_ask = visits_pages and crossing.request.method in MAY_ASK and round <= MAX_ROUNDS
-        if may_ask and not crossing.exchange.is_step and (visit := guide.visit(name, caller)) is not None:
-            facts = SignInNeeded(visit.message, upstream=name).facts()
-            page = page_of(visit.id, visit.url, visit.message, name)
-            with suppress(QuestionRefusal):  # nobody is sent to an address like that
-                return self.ask([page], facts, crossing, message=visit.message, round=round, own=True)
+        if not visits_pages or crossing.request.method not in MAY_ASK or round > MAX_ROUNDS:
+            return None
+        visit = guide.visit(name, caller)
+        return None if visit is None else page_of(visit.id, visit.url, visit.message, name)
+
+    def _sign_in_needed(self, guide: SignInGuide, crossing: Crossing) -> SignInNeeded:
+        name = crossing.upstream.name
         for_people = f"{name} needs a sign-in: run `hubd auth {name}`"
-        raise SignInNeeded(guide.advice(name, caller), upstream=name, for_people=for_people)
+        return SignInNeeded(guide.advice(name, crossing.exchange.caller), upstream=name, for_people=for_people)
 
     async def resume(self, state: RequestState, answers: Mapping[str, Raw], upstream: Upstream) -> Reply | None:
         """Answer a retry with a `state` of mode `AGAIN` and these `answers`; None: call the upstream afresh, in the
@@ -187,9 +247,7 @@ class UrlElicitations:
             return error.failure
         own = "o" in state.members
         if any(action != "accept" for action in actions):
-            text = f"{upstream.name} needs a page to be opened before it can go on, which was refused"
-            if own:
-                text = f"The sign-in for {upstream.name} was declined; nothing was called."
+            text = _say_declined(upstream.name) if own else _say_refused(upstream.name)
             raise InputRefused(text, upstream=upstream.name, executed=Executed.NO)
         if missing:
             return self._ask(state.binding, missing, ids, round_of(state), own=own)
@@ -231,6 +289,25 @@ def page_of(id: str, url: str, message: str, upstream: str, more: Mapping[str, R
     """The page at `url`, to which `upstream` or the hub on behalf of it sends people."""
     params = {**more, "elicitationId": raw(id), "url": raw(url), "message": raw(message), "mode": raw(URL)}
     return Page(id, url, message, Question(ELICIT, params, upstream, L4))
+
+
+def _may_be_asked(pages: Iterable[Page], caller: Caller) -> bool:
+    """True if a person can be sent to these pages by their host."""
+    try:
+        for page in pages:
+            check_capabilities(page.question, caller.capabilities)
+            question_for_host(page.question, caller.version)
+    except QuestionRefusal:
+        return False
+    return True
+
+
+def _say_refused(upstream: str) -> str:
+    return f"{upstream} needs a page to be opened before it can go on, which was refused"
+
+
+def _say_declined(upstream: str) -> str:
+    return f"The sign-in for {upstream} was declined; nothing was called."
 
 
 def _in_words(pages: Iterable[Page], upstream: str) -> str:

@@ -62,7 +62,7 @@ from hub.wire import mcp
 from hub.wire.jsonrpc import Reply
 
 if TYPE_CHECKING:
-    from hub.routing.large_results import LargeResults
+    from hub.routing.large_results import CutResults, LargeResults
     from hub.rules.schema_validation import SchemaChecks
 
 OPERATIONS: Final = (mcp.TOOLS_CALL, mcp.PROMPTS_GET, mcp.RESOURCES_READ, mcp.COMPLETE)
@@ -119,7 +119,8 @@ class Chains:
         self.sent: dict[str, Stage] = {}
         self.contents = ContentRecorder()
         self._recorded: dict[str, Stage] = {}
-        self._cut: dict[str, Stage] = {}
+        self.cut: dict[str, CutResults] = {}
+        """The stage that cuts results, by server."""
         self.of_pipelines: Chain | None = None
         """What a call of a pipeline passes as a whole, before any of its steps; None: there are no rules."""
         self._live = live
@@ -133,7 +134,7 @@ class Chains:
             Line(self.recorder, (*OPERATIONS, SIGN_IN)),
             *([] if tracing is None else [Line(tracing.received, OPERATIONS)]),
             Line(self._recorded, OPERATIONS),
-            Line(self._cut, (mcp.TOOLS_CALL,)),
+            Line(self.cut, (mcp.TOOLS_CALL,)),
             Line(self.gates),
             Line(self._pin_gates, METHODS),
             Line(self._checked, (mcp.TOOLS_CALL,)),
@@ -166,7 +167,7 @@ class Chains:
         if self._tracing is not None:
             self._tracing.adjust(configs, self.recorder.listeners, self.contents)
         stages = self.gates, self._pin_gates, self._checked, self.hooks, self.asking, self.sent, self._recorded
-        for each in (*stages, self._cut):
+        for each in (*stages, self.cut):
             each.clear()
         self.contents.adjust(configs)
         self._recorded |= {name: self.contents for name, config in configs.items() if config.record}
@@ -199,7 +200,7 @@ class Chains:
             from hub.routing.large_results import CutResults, LargeResults  # not above: few hubs cut any
 
             self.results = self.results or LargeResults(trio.current_time, self._judge)
-            self._cut |= dict.fromkeys(names, CutResults(self.results, self._live))
+            self.cut |= dict.fromkeys(names, CutResults(self.results, self._live))
 
     def _check_schemas(self, configs: Mapping[str, UpstreamConfig]) -> None:
         wants = any(config.checked_schemas for config in configs.values())

@@ -173,6 +173,11 @@ class Intents:
         if verdict.effect is Effect.DENY:
             judge.note_denial(structs.replace(intent, request=Request(0, method, {})), verdict)
 
+    def cut(self, reply: Reply, ticket: TaskTicket, viewer: Viewer) -> Reply:
+        """As `TaskDoors.cut`."""
+        stage = self._chains.cut.get(ticket.upstream)
+        return reply if stage is None else stage.cut(self._about_task(ticket, viewer), reply)
+
     def may_follow(self, ticket: TaskTicket, viewer: Viewer) -> bool:
         """True if a host may hear of the task of a ticket, by the stages of now."""
         return _refusal(self._about_task(ticket, viewer)) is None

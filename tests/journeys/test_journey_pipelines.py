@@ -447,18 +447,69 @@ async def test_a_host_that_declared_nothing_is_told_what_it_lacks(pair: Pair, au
             assert said(first["result"]).startswith("step 1 of 1 (write: files__write) failed: ")
 
 
+PAGE = {"mode": "url", "elicitationId": "e1", "url": "https://example.com/in", "message": "Sign in"}
+URLS = {"elicitation": {"form": {}, "url": {}}}
+
+
+def wants_visit(pair, done):
+    """A tool that wants a page to be opened before it works."""
+    visit = Failure(-32042, "first sign in", raw({"elicitations": [PAGE]}))
+    return lambda *_: pair.whole(content=text("written")) if done.is_set() else visit
+
+
 @pytest.mark.covers("EF-6")
-async def test_a_page_to_open_is_told_as_text(pair: Pair, autojump_clock):
-    page = {"mode": "url", "elicitationId": "e1", "url": "https://example.com/in", "message": "Sign in"}
-    fakes = servers(pair, **{"tools/call": lambda *_: Failure(-32042, "first sign in", raw({"elicitations": [page]}))})
+@pytest.mark.parametrize("ends", ["it says so", "it says nothing"])
+async def test_a_page_that_a_step_needs_is_opened_by_the_host_and_the_pipeline_goes_on(pair, autojump_clock, ends):
     if not pair.to_legacy:
         pytest.skip("only servers of the handshake era have this error")
+    done = trio.Event()
+    fakes = servers(pair, **{"tools/call": wants_visit(pair, done)})
     async with pair.house(fakes, pipelines=PIPELINES) as (house, _):
-        host = await pair.host(house, capabilities={"elicitation": {"form": {}, "url": {}}})
-        failed = await host.call("hub__save_issue", {"number": 7})
-        assert "files cannot go on before the user has opened this in a browser" in said(failed)
-        assert "https://example.com/in" in said(failed)
-        assert failure_of(failed)["executed"] == "yes"
+        host = await pair.host(house, capabilities=URLS)
+
+        def go(params):
+            done.set()
+            return {"action": "accept"}
+
+        host.on["elicitation/create"] = go
+        running = await host.start("tools/call", {"name": "hub__save_issue", "arguments": {"number": 7}})
+        if not pair.from_legacy:
+            first = (await running.wait())["result"]
+            retry = await host.fulfil({"name": "hub__save_issue", "arguments": {"number": 7}}, first)
+            running = await host.start("tools/call", retry)
+        await trio.sleep(5)
+        assert running.answer is None, "it waits for the end of the visit"
+        began = trio.current_time()
+        if ends == "it says so":
+            for conversation in fakes["files"].conversations:
+                await conversation.tell("notifications/elicitation/complete", {"elicitationId": "e1"})
+        assert said((await running.wait())["result"]) == "written"
+        assert (trio.current_time() - began < 2) is (ends == "it says so")
+        [asked] = host.asked
+        assert asked["params"]["url"] == "https://example.com/in"
+        assert asked["params"]["message"].startswith("[files: page at example.com]")
+        assert (len(calls_of(fakes["github"])), len(calls_of(fakes["files"]))) == (1, 2)
+
+
+@pytest.mark.covers("EF-6")
+async def test_a_page_that_nobody_opens_ends_the_pipeline(pair: Pair, autojump_clock):
+    if not pair.to_legacy:
+        pytest.skip("only servers of the handshake era have this error")
+    done = trio.Event()
+    fakes = servers(pair, **{"tools/call": wants_visit(pair, done)})
+    async with pair.house(fakes, pipelines=PIPELINES) as (house, plain):
+        told = await plain.call("hub__save_issue", {"number": 7})
+        assert "files cannot go on before the user has opened this in a browser" in said(told)
+        assert "https://example.com/in" in said(told)
+        host = await pair.host(house, capabilities=URLS)
+        host.on["elicitation/create"] = lambda params: {"action": "decline"}
+        refused = await host.call("hub__save_issue", {"number": 7})
+        assert "files needs a page to be opened before it can go on, which was refused. Step 1 was" in said(refused)
+        host.on["elicitation/create"] = lambda params: {"action": "accept"}
+        again = await host.call("hub__save_issue", {"number": 7})
+        assert "files asked more than 16 times to open a page for one operation" in said(again)
+        for failed in (told, refused, again):
+            assert failure_of(failed)["executed"] == "yes"
 
 
 @pytest.mark.covers("EF-6")

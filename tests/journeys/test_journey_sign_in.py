@@ -10,6 +10,7 @@ import trio
 import trio.testing
 from msgspec import Struct
 
+from config.profile_settings import Pipeline, PipelineStep
 from config.security_settings import UpstreamOAuth
 from config.setting_declarations import Secret
 from hub.link.hub_errors import UpstreamDenied, UpstreamUnauthorized
@@ -360,3 +361,60 @@ async def test_globs_over_tools_do_not_hide_it_and_lists_that_want_a_sign_in_sho
         await trio.sleep(1)
         assert await host.names() == ["notes__echo"]
         assert not (await host.call("notes__sign_in")).get("isError")
+
+
+# --- steps of pipelines -----------------------------------------------------------------------------------------------
+
+STEPS = PipelineStep(id="first", tool="other__echo"), PipelineStep(id="second", tool="notes__echo")
+PIPELINES = {"two": Pipeline(description="Two.", steps=STEPS)}
+
+
+@asynccontextmanager
+async def a_house_with_a_pipeline(pair, fake):
+    guide = Guide(fake)
+    config = {**NOTES, "oauth": UpstreamOAuth()}
+    servers = {"other": FakeUpstream(version=pair.upstream_version), "notes": fake}
+    async with a_house(servers, upstreams={"notes": config}, guide=guide, pipelines=PIPELINES) as house:
+        guide.house = house
+        yield house, guide
+
+
+def count_calls(house, tool):
+    return [each.name for each in house.hub.router.chains.recorder.ring].count(tool)
+
+
+@pytest.mark.covers("EF-6")
+async def test_a_sign_in_that_a_step_needs_is_asked_of_the_host_and_the_pipeline_goes_on(pair, autojump_clock):
+    fake = Guarded(pair.upstream_version)
+    async with a_house_with_a_pipeline(pair, fake) as (house, guide):
+        host = await pair.host(house, capabilities=URL_MODE)
+        host.on["elicitation/create"] = lambda params: {"action": "accept"}
+        question = await host.start("tools/call", {"name": "hub__two"})
+        if not pair.from_legacy:
+            retry = await host.fulfil({"name": "hub__two"}, (await question.wait())["result"])
+            question = await host.start("tools/call", retry)
+        await trio.sleep(20)
+        assert question.answer is None, "it waits for the person"
+        [asked] = host.asked
+        assert asked["params"]["url"] == "http://127.0.0.1:8765/oauth/begin/of-alice"
+        assert asked["params"]["message"] == f"[notes: page at 127.0.0.1:8765] {WAITING}"
+        await guide.sign_in()
+        answer = await question.wait()
+        assert "isError" not in answer["result"], answer
+        assert answer["result"]["content"]
+        assert count_calls(house, "other__echo") == 1, "nothing is done twice"
+
+
+@pytest.mark.covers("EF-6")
+@pytest.mark.parametrize("host_is", ["without pages", "declining"])
+async def test_without_a_sign_in_a_pipeline_ends_and_says_why(pair, autojump_clock, host_is):
+    fake = Guarded(pair.upstream_version)
+    async with a_house_with_a_pipeline(pair, fake) as (house, _):
+        host = await pair.host(
+            house, capabilities=URL_MODE if host_is == "declining" else {"elicitation": {"form": {}}}
+        )
+        host.on["elicitation/create"] = lambda params: {"action": "decline"}
+        said = (await host.call("hub__two"))["content"][0]["text"]
+        why = ADVICE if host_is != "declining" else "The sign-in for notes was declined; nothing was called."
+        assert said == f"step 2 of 2 (second: notes__echo) failed: {why} Step 1 was carried out."
+        assert count_calls(house, "other__echo") == 1

@@ -476,6 +476,31 @@ def place(request: pytest.FixtureRequest) -> tuple[str, str]:
     return request.param
 
 
+@pytest.mark.covers("EL-1")
+async def test_the_long_outcome_of_a_task_is_cut_as_any_result(place: Any, autojump_clock: object) -> None:
+    lines = "\n".join(f"line {number}" for number in range(1_000))
+
+    async def work(task: FakeTask) -> None:
+        task.complete(text(lines, structuredContent={"a": 1}))
+
+    profiles = {"all": Profile(large_results_bytes=0)}
+    limit = {"files": {"large_results_bytes": 1_000}}
+    async with a_house({"files": TaskServer(place[1], work)}, upstreams=limit, profiles=profiles) as house:
+        host = await house.host(place[0], MODERN, capabilities=EXTENSION)
+        whole = await house.host(place[0], MODERN, capabilities=EXTENSION, endpoint="~all")
+        id = await begin(host)
+        await trio.sleep(10)
+        result = (await look(host, id))["result"]
+        assert "structuredContent" not in result
+        shown, link = result["content"]
+        assert len(shown["text"]) < 1_200
+        assert lines.startswith(shown["text"].rpartition("\n")[0])
+        kept = await host.result("resources/read", {"uri": link["uri"]})
+        assert kept["contents"][0]["text"] == lines
+        assert (await look(host, id))["result"] == result, "asked again, it is not kept again"
+        assert (await look(whole, await begin(whole)))["result"]["content"] == text(lines)["content"]
+
+
 @pytest.mark.covers("X-2", "X-4", "X-5", "H-4")
 async def test_a_host_of_the_extension_gets_the_task_itself(place: Any, autojump_clock: object) -> None:
     fake = TaskServer(place[1], soon)

@@ -1,12 +1,14 @@
 """Ways round rules that accounts, pipelines and kept results could have been."""
 
 import pytest
+import trio
 from msgspec import structs
 
 from config.profile_settings import Profile
 from config.security_settings import ConditionalRule, PolicyConfig
 from tests.journeys.pairs import Pair
 from tests.journeys.test_journey_accounts import CURSOR, TWO, apply, sent, servers, who
+from tests.journeys.test_journey_cancelled import PARK_S
 from tests.journeys.test_journey_hooks import hook
 from tests.journeys.test_journey_large_results import LIMIT, id_in, logs, said
 from tests.journeys.test_journey_pipelines import APPROVED, CAN, PIPELINES, calls_of
@@ -65,7 +67,8 @@ async def test_a_step_that_waits_for_a_person_is_judged_by_the_profile_of_its_ho
     fakes = servers_of_pipeline(pair)
     profiles = {"coding": Profile(hosts=("cursor",), tools=("hub__*",))}
     ask = PolicyConfig(ask=("files__write",))
-    async with pair.house(fakes, pipelines=PIPELINES, profiles=profiles, policy=ask) as (house, _):
+    more = {"pipelines": PIPELINES, "profiles": profiles, "policy": ask, "park_ttl_s": PARK_S}
+    async with pair.house(fakes, **more) as (house, _):
         cursor = await pair.host(house, identity=CURSOR, capabilities=CAN)
 
         async def agree_late(params):
@@ -74,5 +77,11 @@ async def test_a_step_that_waits_for_a_person_is_judged_by_the_profile_of_its_ho
 
         later = structs.replace(ask, deny=("files__write profile:coding",))
         cursor.on["elicitation/create"] = agree_late
-        assert (await cursor.call("hub__save_issue", {"number": 7}))["isError"]
+        params = {"name": "hub__save_issue", "arguments": {"number": 7}}
+        answer = (await cursor.ask("tools/call", params))["result"]
+        if pair.from_legacy:
+            assert answer["isError"]
+        else:  # it comes back with the answer when there is no such pipeline for it any more
+            assert (await cursor.error("tools/call", await cursor.fulfil(params, answer)))["code"] == -32602
+            await trio.sleep(PARK_S)  # what it would have gone on with is not kept for longer
         assert calls_of(fakes["files"]) == []

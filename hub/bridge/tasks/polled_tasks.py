@@ -66,6 +66,9 @@ class TaskDoors(Protocol):
         """Write down that a host asks for `method` of the task of a ticket, whose tool is left out for it, if rules do
         that."""
 
+    def cut(self, reply: Reply, ticket: TaskTicket, viewer: Viewer) -> Reply:
+        """The outcome of the task of a ticket, with as much text as its host is shown."""
+
     def may_follow(self, ticket: TaskTicket, viewer: Viewer) -> bool:
         """True if a host may hear of the task of a ticket, by the stages of now."""
 
@@ -228,7 +231,7 @@ class TaskHandles:
         if task.status not in TERMINAL or task.status == translate_tasks.CANCELLED:
             return translate_tasks.task_params(task, id, {})
         reply = self._show(await _outcome(task, client), mcp.TOOLS_CALL, ticket.upstream, ticket.version, viewer)
-        status, more = translate_tasks.status_and_outcome(reply)
+        status, more = translate_tasks.status_and_outcome(self._doors.cut(reply, ticket, viewer))
         return translate_tasks.task_params(task, id, more, status=status)
 
     async def _requests(self, task: Task, client: TaskClient, ticket: TaskTicket, caller: Caller) -> dict[str, Raw]:

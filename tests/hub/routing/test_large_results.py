@@ -46,13 +46,28 @@ def test_the_oldest_go_first_and_those_of_the_same_account():
     results = LargeResults(lambda: 0.0, Judge())
     big = "x" * (10 * MEBIBYTE)
     bobs = cut(results, big, 100, caller("bob"))[1]
-    mine = [cut(results, big, 100)[1] for _ in range(4)]
+    mine = [cut(results, f"{big}{number}", 100)[1] for number in range(4)]
     assert [read(results, id, length=1).startswith("x") for id in mine] == [False, True, True, True]
     assert read(results, bobs, caller("bob"), length=1).startswith("x")
     others = [cut(results, big, 100, caller(f"p{number}"))[1] for number in range(3)]
     assert read(results, bobs, caller("bob")) == GONE
     assert read(results, others[-1], caller("p2"), length=1).startswith("x")
     assert sum(results._sizes.values()) <= MAX_KEPT_BYTES
+
+
+@pytest.mark.covers("EL-2")
+def test_the_same_text_is_kept_once_and_for_an_hour_from_the_last_time():
+    now = 0.0
+    results = LargeResults(lambda: now, Judge())
+    text = "x" * 1_000
+    first = cut(results, text, 100)[1]
+    now = 3_000.0
+    assert cut(results, text, 100)[1] == first
+    assert cut(results, text, 200)[1] != first
+    assert cut(results, text, 100, caller("bob"))[1] != first
+    now = 6_000.0
+    assert read(results, first, length=1).startswith("x")
+    assert results._sizes == {"ann": 2_000, "bob": 1_000}
 
 
 @pytest.mark.covers("EL-2")
