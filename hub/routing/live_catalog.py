@@ -58,7 +58,7 @@ class LiveCatalog:
         self._varies = False
         self.rebuilds = 0
         self._profiles = ShownProfiles(servers.rules.profiles)
-        self._catalogs = ViewCatalogs({EVERYTHING: servers.empty()}, self._permit)
+        self._catalogs = ViewCatalogs({EVERYTHING: servers.empty()}, self._permit, self.judge.audiences)
         self._changed: set[str] = set()
         self._taken: set[str] = set()
         """Changed upstreams that a rebuild has begun to look at."""
@@ -296,7 +296,7 @@ class LiveCatalog:
     def _build(self, old: ViewCatalogs) -> Steps[ViewCatalogs]:
         profiles = self._profiles.rules
         merged = yield from self.servers.merge_in_steps(old, varies=bool(profiles) or self._varies)
-        new = ViewCatalogs(merged, self._permit)
+        new = ViewCatalogs(merged, self._permit, self.judge.audiences)
         for view in (*map(profile_view, profiles), *old.chosen):
             if view not in new and view.profile in profiles and view.base in new:
                 _, prepared = self._profiles.prepared.get(view, (None, None))

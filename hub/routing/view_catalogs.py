@@ -5,7 +5,7 @@ What servers list is merged into a catalogue of everything and one of each proje
 part of another one, and search mode another face of one: these are made on demand.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import trio
@@ -38,11 +38,14 @@ class ListChange(Struct, frozen=True):
 
 class ViewCatalogs(dict[View, Catalog]):
     """The catalogue of each view that was made; there is always one of everything. `permit` makes what the audience of
-    a view is shown of a catalogue."""
+    a view is shown of a catalogue; `audiences` are those that rules have now, by name."""
 
-    def __init__(self, catalogs: Mapping[View, Catalog], permit: Callable[[Catalog, View], Catalog]) -> None:
+    def __init__(
+        self, catalogs: Mapping[View, Catalog], permit: Callable[[Catalog, View], Catalog], audiences: Container[str]
+    ) -> None:
         super().__init__(catalogs)
         self._permit = permit
+        self._audiences = audiences
 
     @property
     def chosen(self) -> list[View]:
@@ -50,15 +53,19 @@ class ViewCatalogs(dict[View, Catalog]):
         return [view for view in self if view.profile and not (view.search or view.audience)]
 
     def of(self, view: View) -> Catalog:
-        """The catalogue of `view`; one that is a part of others, or another face of one, is made and kept."""
-        found = self.get(view)
-        if found is None and view.search:
+        """The catalogue of `view`; one that is a part of others, or another face of one, is made and kept. It is not
+        kept for an audience of other rules, whose requests are at their end: it may be one of these rules tomorrow."""
+        if (found := self.get(view)) is not None:
+            return found
+        if view.search:
             whole = self.of(structs.replace(view, search=False))
-            found = self[view] = whole.in_search_mode(view, whole.always)
-        elif found is None and view.audience:
-            found = self[view] = self._permit(self.of(structs.replace(view, audience="")), view)
-        elif found is None:
-            found = finish(self._alone(view))
+            found = whole.in_search_mode(view, whole.always)
+        elif view.audience:
+            found = self._permit(self.of(structs.replace(view, audience="")), view)
+        else:
+            return finish(self._alone(view))
+        if not view.audience or view.audience in self._audiences:
+            self[view] = found
         return found
 
     def _alone(self, view: View) -> Steps[Catalog]:

@@ -9,6 +9,7 @@ from msgspec import structs
 
 from config.profile_settings import Profile
 from config.security_settings import ConditionalRule, PolicyConfig
+from hub.catalog.endpoint_views import EVERYTHING
 from hub.link.call_interface import Identity
 from hub.wire.mcp import L4, MODERN
 from tests.journeys.pairs import Pair
@@ -502,3 +503,18 @@ async def test_while_rules_flip_no_call_that_is_denied_when_it_starts_reaches_it
     assert True in reached
     assert False not in reached
     assert all(was_answered for before, after, was_answered in answered if before and after)
+
+
+@pytest.mark.covers("POL-05", "POL-06")
+async def test_rules_that_name_the_same_callers_again_show_them_their_lists(autojump_clock):
+    """A request of before asks for what its host was shown while the rules of now have not met that host yet."""
+    fakes, before = {"notes": FakeUpstream(tools=["read", "write"])}, PolicyConfig(deny=("host:cursor notes__write",))
+    async with a_house(fakes, policy=before) as house:
+        host = await house.host("http", MODERN, identity=CURSOR)
+        assert await host.names() == ["notes__read"]
+        view = house.hub.judge.view_for(EVERYTHING, host.identity)
+        await apply(house, PolicyConfig())
+        assert await host.names() == ["notes__read", "notes__write"]
+        await apply(house, PolicyConfig(deny=("host:cursor notes__read",)))
+        assert [shown for _, shown in house.hub.live.of(view).findable()] == [()]
+        assert await host.names() == ["notes__write"]

@@ -48,7 +48,7 @@ class Audiences:
         else:
             self._now = found
 
-    def __contains__(self, name: str) -> bool:
+    def __contains__(self, name: object) -> bool:
         """True if the rules of now have it."""
         return name in self._now
 

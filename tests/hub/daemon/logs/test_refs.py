@@ -38,7 +38,7 @@ def test_a_call_that_failed_is_found_by_its_ref(tmp_path):
     assert list(record) == ["time", "level", "logger", *FIELDS[:7], "message"]
     assert record["trace_id"] == TRACE
     assert (record["level"], record["upstream"], record["tool"]) == ("warning", "files", "files__die")
-    assert re.fullmatch(r"\S+: files__die upstream_lost after \S+ s", record["message"])
+    assert re.fullmatch(r"\S+: files__die upstream_lost after \S+ s: files ended while .*", record["message"])
     assert (line["text"], line["about"], line["level"]) == (record["message"], "files", "warning")
     assert record["message"] in call
     assert re.search(rf" files +warning  {ref}  \S+: files__die upstream_lost", shown)
