@@ -1,9 +1,10 @@
 """The reference upstream: the example server of the Python SDK, whose interpreter runs this file.
 
-    python reference.py SOURCE [--stdio] [--only modern|legacy]
+    python reference.py SOURCE [--stdio | --ws PACKAGES] [--only modern|legacy]
 
-SOURCE is the unpacked source distribution. Over HTTP it listens on a free port and prints its URL. `--only` puts a
-filter in front that refuses the other era the way a strict server does.
+SOURCE is the unpacked source distribution. Over HTTP, or by the SDK's own transport over a WebSocket, it listens on a
+free port and prints its URL. PACKAGES is where the package `websockets` is, which the 1.x SDK does not bring. `--only`
+puts a filter in front that refuses the other era the way a strict server does.
 """
 
 import argparse
@@ -96,10 +97,24 @@ def application(module):
     return module.mcp.streamable_http_app(event_store=module.event_store, retry_interval=100)
 
 
+def over_websocket(module):
+    """The server of the 1.x SDK as an ASGI application, with a session for each WebSocket."""
+    from mcp.server.websocket import websocket_server
+
+    lowlevel = module.mcp._mcp_server
+
+    async def answer(scope, receive, send) -> None:
+        async with websocket_server(scope, receive, send) as (read, write):
+            await lowlevel.run(read, write, lowlevel.create_initialization_options())
+
+    return answer
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("source", type=Path)
     parser.add_argument("--stdio", action="store_true")
+    parser.add_argument("--ws", type=Path)
     parser.add_argument("--only", choices=("modern", "legacy"))
     options = parser.parse_args()
     logging.basicConfig(level=logging.WARNING)
@@ -110,13 +125,17 @@ def main() -> None:
     if options.stdio:
         server.mcp.run(transport="stdio")
         return
-    app = application(server)
+    if options.ws:
+        sys.path.append(str(options.ws))  # behind all that this interpreter has itself
+    app = over_websocket(server) if options.ws else application(server)
     if options.only:
         app = OneEra(app, options.only)
     listener = socket.create_server(("127.0.0.1", 0))
-    sys.stdout.write(f"http://127.0.0.1:{listener.getsockname()[1]}/mcp\n")
+    scheme = "ws" if options.ws else "http"
+    sys.stdout.write(f"{scheme}://127.0.0.1:{listener.getsockname()[1]}/mcp\n")
     sys.stdout.flush()
-    config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1)
+    lifespan = "off" if options.ws else "auto"
+    config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1, lifespan=lifespan)
     uvicorn.Server(config).run(sockets=[listener])
 
 

@@ -62,6 +62,8 @@ class Leg(NamedTuple):
         command = [str(python), str(REFERENCE), str(DEPS / "src" / f"mcp-{self.sdk}")]
         if self.transport == "stdio":
             command.append("--stdio")
+        if self.transport == "ws":
+            command += ["--ws", str(next(PYTHON_2.parent.parent.glob("lib/python3*/site-packages")))]
         if self.only:
             command += ["--only", self.only]
         return command
@@ -83,6 +85,8 @@ LEGS = {
         Leg("2025-11-25", "2.3.0", only="legacy"),
         Leg("2025-11-25", "1.30.0"),
         Leg("2025-11-25", "1.30.0", "stdio"),
+        Leg("2025-11-25", "1.30.0", "ws"),
+        Leg(MODERN, "1.30.0", "ws"),
         Leg(MODERN, "2.3.0", only="modern"),
         Leg("2025-06-18", "2.3.0", "stdio"),
         Leg("2025-06-18", "1.30.0"),
@@ -167,7 +171,7 @@ def run_leg(leg: Leg, out: Path, *, direct: bool = False, stages: Stages = one_h
             entry = f"command = {json.dumps(command)}\nargs = {json.dumps(args)}"
             return through_hub(leg, entry, directory, out, stages)
         with running(leg.argv(), directory / "upstream.log") as upstream:
-            url = upstream.wait_for(r"http://\S+")[0]
+            url = upstream.wait_for(r"(?:http|ws)://\S+")[0]
             if direct:
                 return judge(url, leg.revision, out)
             return through_hub(leg, f"url = {json.dumps(url)}", directory, out, stages)

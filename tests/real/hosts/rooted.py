@@ -10,10 +10,14 @@ import json
 import sys
 
 import anyio
+import mcp.client.streamable_http as transport
 import mcp.types as types
 from common import plain
 from mcp import ClientSession
 from mcp.client.streamable_http import streamable_http_client
+
+transport.MAX_RECONNECTION_ATTEMPTS = 100
+"""The SDK gives up after two seconds, and on a busy machine a hub takes longer to be started again."""
 
 
 async def main(url, *roots):
