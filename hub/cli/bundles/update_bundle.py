@@ -114,10 +114,11 @@ def _way_in(folder: Path) -> Way | None:
 def _say_versions(options: Context, bundle: Bundle, folder: Path) -> None:
     """Say from which version to which, of a bundle in a file."""
     new, old = bundle.archive.manifest, manifest_in(folder)
-    before = "a version that cannot be read any more" if old is None else title_of(old)
+    said = f"what cannot be read any more becomes {title_of(new)}"
     if old is not None and (old.name, old.version) == (new.name, new.version):
-        before = "the same version" if folder == bundle.folder else "the same version, from another file"
-    elif old is not None and old.name == new.name and is_older(new.version, old.version):
-        before += ", which is newer"
+        said = f"{title_of(new)} as before{'' if folder == bundle.folder else ', from another file'}"
+    elif old is not None:
+        is_older_now = old.name == new.name and is_older(new.version, old.version)
+        said = f"{title_of(old)} becomes {title_of(new)}{', which is older' if is_older_now else ''}"
     options.output.set(version=new.version, before=None if old is None else old.version)
-    options.output.say(f"{title_of(new)}; {options.name} has {before}")
+    options.output.say(f"{options.name}: {said}")

@@ -164,16 +164,16 @@ def test_an_update_says_from_which_version_to_which(home, tmp_path):  # noqa: F8
     built, _ = write(tmp_path, bundle(manifest(version="1.1.0", description="Built anew")), "built.mcpb")
     home.run("add", one, "--yes", "--disabled")
     said = home.run("update", "bundled-notes", two, "--yes")
-    assert "bundled-notes 1.1.0; bundled-notes has bundled-notes 1.0.0\n" in said
+    assert "bundled-notes: bundled-notes 1.0.0 becomes bundled-notes 1.1.0\n" in said
     assert "nothing changes" in (said := home.run("update", "bundled-notes", two, "--yes"))
-    assert "bundled-notes has the same version\n" in said
+    assert "bundled-notes: bundled-notes 1.1.0 as before\n" in said
     said = home.run("update", "bundled-notes", built, "--yes")
-    assert "bundled-notes has the same version, from another file\n" in said
+    assert "bundled-notes: bundled-notes 1.1.0 as before, from another file\n" in said
     found = home.told("update", "bundled-notes", one, "--yes")
     assert (found["version"], found["before"]) == ("1.0.0", "1.1.0")
     home.run("update", "bundled-notes", two, "--yes")
     said = " ".join(home.run("update", "bundled-notes", one, "--yes").split())
-    assert "bundled-notes has bundled-notes 1.1.0, which is newer" in said
+    assert "bundled-notes 1.1.0 becomes bundled-notes 1.0.0, which is older" in said
 
 
 @pytest.mark.covers("EB-5")
