@@ -66,11 +66,8 @@ class Case(NamedTuple):
         return self.upstream.replace("-", "")
 
 
-def _draws_same(case):
-    """Whether the seed of the run draws the ways with the same transport on both sides for this flow of this pair."""
-    return Random(f"{RUN_SEED} {case.flow} {case.pair}").random() < 0.5
-
-
+DRAWN_WAY = {era: Random(f"{RUN_SEED} {era}").choice(WAYS) for era in PYTHONS}
+"""The transport of hosts of each era that the seed of the run draws."""
 CASES = [
     Case(name, pair, host_way, upstream_way)
     for name, flow in FLOWS.items()
@@ -83,8 +80,8 @@ CASES += [  # once more, each by one way
     for case in CASES
     if FLOWS[case.flow].calls and (FLOWS[case.flow].npm or case.host_way != case.upstream_way)
 ]
-DRAWN = {case for case in CASES if not case.via and (case.host_way == case.upstream_way) == _draws_same(case)}
-"""The cases of `make test`: each flow of each pair on two of its four ways, with both transports on either side."""
+DRAWN = {case for case in CASES if not case.via and case.host_way == DRAWN_WAY[case.pair[0]]}
+"""The cases of `make test`: each flow of each pair on two of its four ways, those of the drawn transports of hosts."""
 
 
 # --- the hub and the hosts --------------------------------------------------------------------------------------------

@@ -38,7 +38,7 @@ def test_an_unlocked_keyring_keeps_secrets_and_no_file_does(tmp_path, keyring):
         env = own_directories(tmp_path) | {"DBUS_SESSION_BUS_ADDRESS": address}
         assert "TOKEN is kept in the keyring" in hubd(env, "secret", "set", "TOKEN", stdin=CANARY)
         assert json.loads(hubd(env, "secret", "ls", "--json"))["secrets"] == [
-            {"name": "TOKEN", "kept": "keyring", "servers": []}
+            {"name": "TOKEN", "principal": None, "kept": "keyring", "servers": []}
         ]
         found = [path for path in tmp_path.rglob("*") if path.is_file() and CANARY.encode() in path.read_bytes()]
         assert found == []

@@ -3,12 +3,14 @@
 import re
 import shutil
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from tests.real.recorded import OFFICIAL, table
+from tests.support.commands import run_hubd
 from tests.support.processes import HUBD, running_hub
 
 pytestmark = pytest.mark.real
@@ -96,6 +98,17 @@ def test_a_step_that_fails_says_so(hub, folder):
 
 
 @pytest.mark.in_turn(2)
+@pytest.mark.covers("EF-1", "EF-6")
+def test_fifty_at_once_over_real_servers(hub, folder):
+    notes = {f"note-{number}": f"${{input.name}} of {number}\n" * (number + 1) for number in range(50)}
+    for name, content in notes.items():
+        (folder / f"{name}.md").write_text(content)
+    with ThreadPoolExecutor(8) as pool:
+        done = [*pool.map(lambda name: run_hubd(["call", "hub__keep_copy", f"name={name}"], hub.env), notes)]
+    assert [each.returncode for each in done] == [0] * 50, done
+    assert {name: (folder / f"{name}.old.md").read_text() for name in notes} == notes
+
+
 @pytest.mark.covers("EF-1")
 def test_a_part_of_a_structured_result(hub, folder):
     hubd(hub, "call", "hub__weather", "city=New York", f"path={folder / 'weather.txt'}")

@@ -44,7 +44,7 @@ DB = "echo 'could not connect to server: Connection refused (db.internal:5432)' 
 
 def configure(directory: Path) -> str:
     """The text of hubd.toml; the lists of its servers are written into `directory`."""
-    tables = ["[policy]", "ask = ['github__merge_pull_request']"]
+    tables = ["[policy]", "ask = ['github__merge_pull_request']", "[approvals]", "wait_s = 2"]
     for name, tools in OFFERS.items():
         offer(directory, name, tools)
         args = [__file__, str(directory / f"{name}.json")]
