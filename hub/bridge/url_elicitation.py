@@ -51,6 +51,10 @@ class VisitNeeded(HubError):
     executed = Executed.NO
     retryable = True
 
+    @property
+    def for_log(self) -> str:
+        return f"{self.upstream} needs a page to be opened first"
+
 
 class Page(Struct, frozen=True):
     """A page to visit."""
@@ -171,8 +175,13 @@ class UrlElicitations:
         """Have a person sent to pages, one after the other, and wait a while for the end of the visits."""
         for page in pages:
             reply = await crossing.exchange.ask(page.question)
-            if not isinstance(reply, Result) or peek_str(peek_object(reply.value).get("action")) != "accept":
-                raise InputRefused(refused, upstream=crossing.upstream.name, executed=Executed.NO)
+            if isinstance(reply, Failure):
+                refused = (
+                    f"{crossing.upstream.name} needs a page to be opened, and nobody could be asked: {reply.message}"
+                )
+            elif isinstance(reply, Result) and peek_str(peek_object(reply.value).get("action")) == "accept":
+                continue
+            raise InputRefused(refused, upstream=crossing.upstream.name, executed=Executed.NO)
         with trio.move_on_after(wait_s):
             await crossing.upstream.elicitations.wait_for(page.id for page in pages)
 

@@ -1,5 +1,6 @@
 """`hubd check`: before an unattended run, whether servers, tools and pipelines are as it needs them: connected, signed
-in, there, allowed, unchanged; and whether the configuration is without mistakes. Nothing is called."""
+in, there, allowed, unchanged; and whether the configuration is without mistakes. The hub reads its files first, as by
+`hubd reload`. Nothing is called."""
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -78,6 +79,7 @@ def _check(options: Context, output: Output) -> None:
         mistakes = _mistakes_in_files()
         if not mistakes:
             raise
+        mistakes.append("the hub is not running, so no server or tool was looked at; start it with `hubd start`")
         checks = []
     problems = [*mistakes, *(f"{each.name}: {problem}" for each in checks for problem in each.problems)]
     output.set(ok=not problems, checks=[_as_object(each) for each in checks], mistakes=mistakes)
@@ -139,7 +141,7 @@ def _mistakes_in_files() -> list[str]:
 
 def _mistakes(problems: Iterable[str], warnings: Iterable[str]) -> list[str]:
     """Everything that the files say and no hub does: errors, what is ignored, and pipelines of unknown servers."""
-    return [*problems, *(text for text in warnings if ": ignored: " in text or ": pipelines" in text)]
+    return [*problems, *(text for text in warnings if ": ignored" in text or ": pipelines" in text)]
 
 
 def _accounts_of(name: str, servers: Mapping[str, UpstreamRow]) -> list[str]:

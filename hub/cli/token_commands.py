@@ -130,9 +130,11 @@ def _show(name: str, store: HostTokens, token: str, output: Output, config: HubC
 def _rules_about(person: str, what: str, config: HubConfig) -> Iterator[str]:
     """What another person than the owner may do, and what rule to write."""
     policy, shown = config.policy, f"`hubd policy --principal {shlex.quote(person)}`"
+    if config.auth == "none":
+        return  # no token counts
     if policy.default == "allow":
         yield f"{person} may use {what}, but for what rules deny, as {shown} shows"
-    elif policy.allow or any(upstream.allow for upstream in config.upstreams.values()):
+    elif policy.mode == "read-only" or policy.rules or policy.allow or _has_own_allow(config):
         yield f"{person} may use what rules allow, as {shown} shows"
     else:
         own = ["principal:local", "principal:local prompt:*", "principal:local resource:*"]
@@ -140,6 +142,10 @@ def _rules_about(person: str, what: str, config: HubConfig) -> Iterator[str]:
         yield f"{person} may use nothing until a rule allows it; since the hub lets in others, neither may your hosts"
         todo = f"to keep all for yourself and give {person} the tools of a server NAME, `hubd edit` and write this"
         yield f'{todo}, which {shown} shows then:\n[policy]\ndefault = "deny"\nallow = [\n{allow}]'
+
+
+def _has_own_allow(config: HubConfig) -> bool:
+    return any(upstream.allow for upstream in config.upstreams.values())
 
 
 def _revoke(options: Context, output: Output) -> None:

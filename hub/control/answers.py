@@ -233,7 +233,7 @@ class PipelineRow(Struct, frozen=True, kw_only=True):
     """As hosts call it."""
     steps: tuple[PipelineStepRow, ...] = ()
     problem: str = ""
-    """The reason why no host is shown it; ""."""
+    """The reason why no host is shown it; "": hosts are shown it."""
     doubts: tuple[str, ...] = ()
     """Steps that will probably fail, as clauses."""
 

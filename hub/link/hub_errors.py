@@ -52,6 +52,11 @@ class HubError(Exception):
         if executed is not None:
             self.executed = executed
 
+    @property
+    def for_log(self) -> str:
+        """The sentence for logs, without addresses that are for one person only."""
+        return self.for_people or str(self)
+
     def facts(self) -> dict[str, object]:
         """The object that tells hub-made failures from an upstream's own."""
         facts = {"hub": self.kind, "executed": self.executed.value, "retryable": self.retryable}

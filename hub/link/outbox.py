@@ -48,10 +48,10 @@ def cut_to_step(pieces: Sequence[Piece]) -> list[Piece]:
 class Outbox:
     """Queue of bytes to one peer, in order and never interleaved.
 
-    `put` writes at once what the kernel takes, without a checkpoint; a task of `nursery` writes the rest. So cancelling
-    a call never cancels a write, and never leaves half a message. The queue is bounded by bytes: when it is full, `put`
-    refuses whole messages. A peer that takes nothing for `stall_s` is given up: `on_broken` is called once, as it is
-    when the peer is gone.
+    `put` writes at once what the kernel takes, `STEP_BYTES` at most, without a checkpoint; a task of `nursery` writes
+    the rest. So cancelling a call never cancels a write, and never leaves half a message. The queue is bounded by
+    bytes: when it is full, `put` refuses whole messages. A peer that takes nothing for `stall_s` is given up:
+    `on_broken` is called once, as it is when the peer is gone.
 
     A stream without a descriptor (a memory stream in a test) is always written by the task. With `joins` only the first
     small message of a turn of the loop is written at once; the others of that turn leave in one piece at its end.

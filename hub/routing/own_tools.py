@@ -86,7 +86,10 @@ class OwnTools:
     ) -> Reply:
         """The refusal of a pipeline that cannot be called now; only names that its host sees are told as near."""
         why = hidden.tell(lambda name: catalog.route(Kind.TOOL, name) is not None)
-        return Failure(INVALID_PARAMS, f"{hidden.name} cannot be called now: {why}. Nothing was executed.")
+        done = (
+            "" if "requestState" in request.params else " Nothing was executed."
+        )  # by now; steps may have been before
+        return Failure(INVALID_PARAMS, f"{hidden.name} cannot be called now: {why}.{done}")
 
     async def unknown(self, name: str, catalog: Catalog) -> Result:
         """The text for a model that calls a tool which is not there."""

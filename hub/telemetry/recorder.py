@@ -175,6 +175,6 @@ def log_failure(ended: Ended, intent: Intent, outcome: Outcome) -> None:
     """Log an operation that failed by the hub's word; one of which nothing was sent is less of a matter."""
     level = logging.INFO if ended.executed == Executed.NO.value else logging.WARNING
     text, about = "%s: %s %s after %.3g s%s", {"error_type": ended.outcome}
-    why = f": {outcome}"[:MAX_WHY] if isinstance(outcome, HubError) else ""
+    why = f": {outcome.for_log}"[:MAX_WHY] if isinstance(outcome, HubError) else ""
     with log_about(intent):
         log.log(level, text, ended.host, ended.name, ended.outcome, ended.took_s, why, extra=about)

@@ -125,11 +125,6 @@ class Tally:
         return self.hosts.setdefault(host if len(self.hosts) < MAX_HOSTS else OTHER_HOST, Use())
 
     @property
-    def size(self) -> int:
-        """Bytes of results."""
-        return sum(each.size for each in self.hosts.values())
-
-    @property
     def count(self) -> int:
         """Operations in all."""
         return sum(each.count for each in self.outcomes.values())

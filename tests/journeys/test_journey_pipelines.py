@@ -211,6 +211,7 @@ async def test_the_words_of_a_failing_step_are_told_once(pair: Pair, autojump_cl
         "long": text("x" * 600),
         "a picture first": [picture, text(" no space left ")[0]],
         "two texts": text("no space left") + text("of 3 files"),
+        "a picture": [picture],
     }
     told = {}
     fakes = servers(pair)
@@ -227,6 +228,7 @@ async def test_the_words_of_a_failing_step_are_told_once(pair: Pair, autojump_cl
         "long": [*only, *answers["long"]],
         "a picture first": [*whole, picture],
         "two texts": [*whole, *text("of 3 files")],
+        "a picture": [*text(f"{start}it does not say why. Step 1 was carried out."), picture],
     }
 
 

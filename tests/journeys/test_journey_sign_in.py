@@ -209,10 +209,14 @@ async def test_hosts_that_visit_no_pages_are_told_in_words(autojump_clock, carri
 
 
 @pytest.mark.parametrize("version", [L4, MODERN])
-async def test_no_page_is_named_that_would_not_work(autojump_clock, version):
+async def test_no_page_is_named_that_would_not_work(autojump_clock, version, caplog):
+    """And the log names no page at all: it is for the one who was told."""
+    caplog.set_level("INFO")
     async with a_guarded_house(Guarded(), has_page=False) as (house, _guide):
         host = await house.host("lines", version, capabilities=URL_MODE)
         assert text_of(await refused(host)) == ADVICE
+    assert ADVICE not in caplog.text
+    assert "notes needs a sign-in: run `hubd auth notes`" in caplog.text
 
 
 @pytest.mark.parametrize("version", [L4, MODERN])

@@ -14,7 +14,7 @@ from msgspec import Raw, Struct, structs
 from config.diagnostics import needs_extra
 from config.loading.checks.json_schemas import HAS_SCHEMAS
 from config.profile_settings import Pipeline
-from hub.catalog.pipelines.tools_of_steps import StepFlaw, ToolsOfSteps, find_misfits, way_to
+from hub.catalog.pipelines.tools_of_steps import StepFlaw, ToolsOfSteps, find_misfits
 from hub.catalog.upstream_entries import Route
 from hub.catalog.visible_names import Rules
 from hub.wire.jsonrpc import encode, peek_object, raw
@@ -88,7 +88,7 @@ def lay_out(rules: Rules, tools: ToolsOfSteps) -> tuple[list[ShownPipeline], lis
             why = compiled if isinstance(compiled, str) else ""
             flaws = tuple(tools.explain_missing(pipeline, at) for at in missing)
             steps = zip(found, pipeline.steps, strict=True)
-            ways = tuple(way_to(step.tool) if tool is None else tool.route for tool, step in steps)
+            ways = tuple(tools.way_to(step.tool) if tool is None else tool.route for tool, step in steps)
             hidden.append(HiddenPipeline(visible, pipeline, ways, flaws, why))
             continue
         fields = {"name": raw(visible), "description": raw(pipeline.description), "inputSchema": Raw(schema)}

@@ -58,12 +58,6 @@ def name_step(pipeline: Pipeline, at: int) -> str:
     return f"step {at + 1} of {len(steps)} ({steps[at].id}: {steps[at].tool})"
 
 
-def way_to(tool: str) -> Route:
-    """The way to a tool that is not there, as rules would judge it."""
-    id, mark, rest = tool.partition("__")
-    return Route(id, rest) if mark else Route("", tool)
-
-
 class ToolsOfSteps:
     """The tools that steps may call. `route` leads from a visible name to its owner; `heard`: servers whose tools are
     known."""
@@ -94,6 +88,13 @@ class ToolsOfSteps:
         part = None if route is None or route.signs_in else self._parts.get(route.upstream)
         entry = None if part is None or route is None else part.find(Kind.TOOL, route.original)
         return None if entry is None or route is None else StepTool(entry, route)
+
+    def way_to(self, tool: str) -> Route:
+        """The way to a tool that is not there, as rules would judge it."""
+        id, mark, rest = tool.partition("__")
+        if mark and (id in self._owners or not self._bare):
+            return Route(self._owners.get(id, id), rest)
+        return Route(self._bare, tool)
 
     def explain_missing(self, pipeline: Pipeline, at: int) -> StepFlaw:
         """The reason why the tool of a step is not there."""

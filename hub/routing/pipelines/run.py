@@ -156,7 +156,7 @@ class PipelineRun:
         reason, facts, content = _read_failure(reply)
         where = name_step(self._shown.pipeline, at)
         done = {0: "", 1: " Step 1 was carried out."}.get(at, f" Steps 1 to {at} were carried out.")
-        text = f"{where} failed: {reason or 'it says not why'}"
+        text = f"{where} failed: {reason or 'it does not say why'}"
         text = f"{text}{'' if text.endswith(('.', '!', '?')) else '.'}{done}"
         executed = Executed.UNKNOWN if self._has_sent else Executed.NO
         facts = {"hub": "pipeline", "executed": executed.value, "retryable": False, **facts, "step": steps[at].id}
@@ -192,8 +192,8 @@ def _read_failure(reply: Reply) -> tuple[str, dict[str, Any], list[Raw]]:
     facts = dict(peek_object(peek_object(members.get("_meta")).get(HUB_FAILURE)))
     if facts:  # the hub's own
         return reason, facts, []
-    if reason == text.strip():
+    if text and reason == text.strip():
         del content[at : at + 1]
-    else:
+    elif text:
         reason = ITS_WORDS
     return reason, {"executed": Executed.YES.value}, content

@@ -77,6 +77,7 @@ class SavedRecords(dict[str, Opened]):
             if why == ELSEWHERE:  # what that has decided counts
                 log.info("pins of %s: %s, and they are read again", name, ELSEWHERE)
                 self.pop(name, None)
+                self.unsaved.discard(name)  # it may have changed while it was written
                 self._lost(name)
             else:
                 problem = problem or why

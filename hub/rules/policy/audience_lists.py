@@ -47,8 +47,6 @@ def _asks_about(judge: Judge, audience: str, pipeline: "AnyPipeline") -> bool | 
 
 
 def _permits(judge: Judge, audience: str, route: Route) -> bool:
-    if (
-        judge.book is None or judge.audiences.find(audience) is None
-    ):  # other rules have come, and other catalogues are about to
-        return judge.book is None
+    if judge.book is None or judge.audiences.find(audience) is None:
+        return judge.book is None  # other rules have come, and other catalogues are about to
     return not judge.judge_thing(audience, route.upstream, Kind.RESOURCE, route.original).is_hidden

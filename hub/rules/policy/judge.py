@@ -26,16 +26,14 @@ from hub.rules.policy.rule_tables import Masks, RuleTable, compile_table
 from hub.rules.policy.verdict import UNRULED, Effect, Verdict
 from hub.wire.mcp import Kind
 
-if TYPE_CHECKING:  # neither is loaded without a rule
-    from hub.rules.policy.lethal_trifecta import ThreeLegs
-    from hub.rules.policy.rule_book import RuleBook
-
-if TYPE_CHECKING:  # few hubs have one
-    from hub.catalog.pipelines.pipeline_tools import AnyPipeline
-
 if TYPE_CHECKING:
     from hub.bridge.tasks.polled_tasks import Viewer
     from hub.calls.chain import Intent, Target
+
+if TYPE_CHECKING:  # not loaded without rules, or pipelines
+    from hub.catalog.pipelines.pipeline_tools import AnyPipeline
+    from hub.rules.policy.lethal_trifecta import ThreeLegs
+    from hub.rules.policy.rule_book import RuleBook
 
 MAX_JUDGED: Final = 50_000
 """Verdicts that are remembered."""

@@ -69,6 +69,10 @@ def test_who_is_let_in_hears_what_they_may_do_and_the_rule_that_is_told_works(ho
     assert "ann may use what rules allow, as `hubd policy --principal ann` shows" in said
     home.file.write_text(config + '[policy]\ndefault = "allow"\n')
     assert "ann may use all servers, but for what rules deny" in home.run("rotate", "laptop")[1]
+    home.file.write_text(config + '[policy]\nmode = "read-only"\n')
+    assert "ann may use what rules allow" in home.run("rotate", "laptop")[1]
+    home.file.write_text(f'auth = "none"\n{config}')
+    assert "may use" not in home.run("rotate", "laptop")[1]
     assert "It opens all servers\n" in home.run("new", "own")[1]
 
 

@@ -39,7 +39,10 @@ async def test_what_hosts_asked_is_recorded_once_with_how_it_ended(autojump_cloc
         assert all(each.sent > 4 and each.size > 4 and each.took_s >= 0 for each in told)
         tally = recorder.tallies["files", "tools/call", "write"]
         assert {outcome: each.count for outcome, each in tally.outcomes.items()} == {"": 1, "tool_error": 1}
-        assert (tally.sent, tally.size) == (sum(each.sent for each in told), sum(each.size for each in told))
+        assert (tally.sent, sum(use.size for use in tally.hosts.values())) == (
+            sum(each.sent for each in told),
+            sum(each.size for each in told),
+        )
         assert len(tally.last) == sum(sum(each.buckets) for each in tally.outcomes.values()) == 2
         assert sum(each.count for key, each in recorder.served.items() if key[0] == "tools/call") == 2
         assert not recorder.running
