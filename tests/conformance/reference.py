@@ -131,6 +131,7 @@ def main() -> None:
     if options.only:
         app = OneEra(app, options.only)
     listener = socket.create_server(("127.0.0.1", 0))
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # asyncio sets it where it makes the socket
     scheme = "ws" if options.ws else "http"
     sys.stdout.write(f"{scheme}://127.0.0.1:{listener.getsockname()[1]}/mcp\n")
     sys.stdout.flush()

@@ -67,7 +67,7 @@ def _logs(options: Context, output: Output) -> None:
                     continue
                 found = convert(entry, JournalRecord)
                 shown = found.about or found.name
-                if not name or shown != name:  # of one server there may be several accounts
+                if not name or shown.startswith(f"{name}:"):  # of one server there may be several accounts
                     width = min(MAX_NAME_CELLS, max(width, NAME_CELLS, len(shown)))
                 output.screen.show(record(found, width))
     except (HubNotRunning, HubHangs) as error:

@@ -166,13 +166,13 @@ def test_what_people_see(tmp_path):
             assert hubd(hub, "call", "demo__add", "a=2", "b=41").returncode == 0
             tail.wait_for(r"begin +[0-9a-f]{8}  hubd  demo__add  allow \(default\)")
             tail.wait_for(r"end +[0-9a-f]{8}  hubd  demo__add  ok, [0-9]+ ms, [0-9]+ B")
-        status = json.loads(hubd(hub, "status", "--json").stdout)["audit"]
-        assert re.search(rf"(?m)^audit log: [0-9]+ records, head {status['head']}$", hubd(hub, "status").stdout)
         found = []
         while len(found) < 4:  # the last are written a moment later
             done = hubd(hub, "audit", "query", "--tool", "demo__*", "--host", "hubd", "--since", "1h", "--json")
             found = [json.loads(line) for line in done.stdout.splitlines()]
         assert [record["k"] for record in found] == ["begin", "end"] * 2
+        status = json.loads(hubd(hub, "status", "--json").stdout)["audit"]
+        assert re.search(rf"(?m)^audit log: [0-9]+ records, head {status['head']}$", hubd(hub, "status").stdout)
         by_ref = hubd(hub, "audit", "query", "--ref", found[0]["ref"])
         assert [line.split()[2] for line in by_ref.stdout.splitlines()] == ["begin", "end"]
         assert hubd(hub, "audit", "query", "--upstream", "nothing").stdout == ""
