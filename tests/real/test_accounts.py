@@ -146,9 +146,15 @@ def test_fifty_calls_of_two_sign_ins_never_cross(oauth, tmp_path):
         assert ["alice" in found[0], "bob" in found[1]] == [True, True], found
         shown = json.loads(hubd(hub.hub, "auth", "--status", "--json").stdout)["accounts"]
         assert [each["upstream"] for each in shown] == ["notes:private", "notes:work"]
+        done = hubd(hub.hub, "check", "notes", "--wait", "60", "--json")
+        checks = {each["name"]: each["problems"] for each in json.loads(done.stdout)["checks"]}
+        assert (done.returncode, checks) == (0, {"notes:work": [], "notes:private": []})
         out = hubd(hub.hub, "logout", "notes", "--account", "private")
         assert out.returncode == 0, out
         assert told(Post(hub.hub, "notes__read", {"who": 1}, token=hub.hub.token).answer()[1]).text == found[0]
+        done = hubd(hub.hub, "check", "notes")
+        assert done.returncode == 1
+        assert re.search(r"(?m)^notes:private: .*hubd auth notes:private", done.stdout), done.stdout
         refused = told(Post(hub.hub, "notes__read", {"account": "private"}, token=hub.hub.token).answer()[1])
         assert 'Ask the user to run "hubd auth notes:private"' in refused.text
 

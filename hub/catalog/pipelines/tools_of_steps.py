@@ -83,11 +83,15 @@ class ToolsOfSteps:
                 self._owners |= dict.fromkeys(_beginnings(rule, rules.budget), rule.name)
 
     def find(self, visible: str) -> StepTool | None:
-        """The tool of this visible name; None: it is not there."""
-        route = self._route(visible)
+        """The tool of this visible name; None: it is not there, or is held back."""
+        route = None if self._is_held(visible) else self._route(visible)
         part = None if route is None or route.signs_in else self._parts.get(route.upstream)
         entry = None if part is None or route is None else part.find(Kind.TOOL, route.original)
         return None if entry is None or route is None else StepTool(entry, route)
+
+    def _is_held(self, visible: str) -> bool:
+        held = (part.held[Kind.TOOL] for part in self._parts.values() if Kind.TOOL in part.held)
+        return any(each.visible == visible for its in held for each in its)
 
     def way_to(self, tool: str) -> Route:
         """The way to a tool that is not there, as rules would judge it."""
@@ -108,6 +112,8 @@ class ToolsOfSteps:
         if owner in self._left_out or owner not in self._heard:
             why = "is not started" if owner in self._left_out else "has not said what tools it has"
             return StepFlaw(step, f"its server {owner} {why}, as `hubd status` tells")
+        if self._is_held(tool):
+            return StepFlaw(step, f"its tool is held back until the user approves it; see hubd pins {owner}")
         shown = self._parts[owner].shown[Kind.TOOL] if owner in self._parts else ()
         start = f"{id}__" if owner != self._bare else ""
         by_rest = {each.visible.removeprefix(start): each.visible for each in islice(shown, MAX_COMPARED)}
