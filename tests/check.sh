@@ -37,7 +37,7 @@ checks() {
 }
 
 tests() { # a marker expression, pytest arguments
-    local workers=${HUBD_WORKERS:-$(($(nproc) < 3 ? $(nproc) + 2 : 4))}
+    local workers=${HUBD_WORKERS:-$(($(nproc) < 3 ? $(nproc) + 3 : 5))}
     step "$bin/pytest" -n "$workers" --dist loadgroup --no-loadscope-reorder -m "$1 and not alone" "${@:2}"
     step "$bin/pytest" -m "$1 and alone" $(grep -rl --include="test_*.py" "mark\.alone" tests) "${@:2}"
 }
