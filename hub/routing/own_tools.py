@@ -86,9 +86,8 @@ class OwnTools:
     ) -> Reply:
         """The refusal of a pipeline that cannot be called now; only names that its host sees are told as near."""
         why = hidden.tell(lambda name: catalog.route(Kind.TOOL, name) is not None)
-        done = (
-            "" if "requestState" in request.params else " Nothing was executed."
-        )  # by now; steps may have been before
+        # Who comes back with a state has had steps carried out before.
+        done = "" if "requestState" in request.params else " Nothing was executed."
         return Failure(INVALID_PARAMS, f"{hidden.name} cannot be called now: {why}.{done}")
 
     async def unknown(self, name: str, catalog: Catalog) -> Result:

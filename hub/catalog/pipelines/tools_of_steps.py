@@ -72,6 +72,7 @@ class ToolsOfSteps:
         self._parts = {part.name: part for part in parts}
         self._route = route
         self._heard = heard
+        self._held = {each.visible for part in parts for each in part.held.get(Kind.TOOL, ())}
         self._left_out = {rule.name for rule in rules.left_out}
         self._owners: dict[str, str] = {}
         """By the beginning of the names of its tools, each server."""
@@ -84,14 +85,10 @@ class ToolsOfSteps:
 
     def find(self, visible: str) -> StepTool | None:
         """The tool of this visible name; None: it is not there, or is held back."""
-        route = None if self._is_held(visible) else self._route(visible)
+        route = None if visible in self._held else self._route(visible)
         part = None if route is None or route.signs_in else self._parts.get(route.upstream)
         entry = None if part is None or route is None else part.find(Kind.TOOL, route.original)
         return None if entry is None or route is None else StepTool(entry, route)
-
-    def _is_held(self, visible: str) -> bool:
-        held = (part.held[Kind.TOOL] for part in self._parts.values() if Kind.TOOL in part.held)
-        return any(each.visible == visible for its in held for each in its)
 
     def way_to(self, tool: str) -> Route:
         """The way to a tool that is not there, as rules would judge it."""
@@ -112,7 +109,7 @@ class ToolsOfSteps:
         if owner in self._left_out or owner not in self._heard:
             why = "is not started" if owner in self._left_out else "has not said what tools it has"
             return StepFlaw(step, f"its server {owner} {why}, as `hubd status` tells")
-        if self._is_held(tool):
+        if tool in self._held:
             return StepFlaw(step, f"its tool is held back until the user approves it; see hubd pins {owner}")
         shown = self._parts[owner].shown[Kind.TOOL] if owner in self._parts else ()
         start = f"{id}__" if owner != self._bare else ""
