@@ -5,7 +5,7 @@ It is stricter than loading is: settings that nobody knows are wrong here and a 
 
 import ast
 import inspect
-import textwrap
+import sys
 from collections.abc import Mapping
 from functools import cache
 from itertools import pairwise
@@ -88,6 +88,13 @@ def _limits(setting: Setting) -> dict[str, Any]:
 
 
 @cache
+def _classes_of(module: str) -> Mapping[str, ast.ClassDef]:
+    """The classes of a module by name, with their source, which is read once for all of them."""
+    source = ast.parse(inspect.getsource(sys.modules[module]))
+    return {each.name: each for each in source.body if isinstance(each, ast.ClassDef)}
+
+
+@cache
 def descriptions(type: type[Struct]) -> Mapping[str, str]:
     """The text below each setting in the source, as one line; by name, in the order of `declarations`."""
     found: dict[str, str] = {}
@@ -100,10 +107,8 @@ def descriptions(type: type[Struct]) -> Mapping[str, str]:
 
 def _texts_below(type: Any) -> dict[str, str]:
     """The text below each field that the source of a struct declares."""
-    [body] = ast.parse(textwrap.dedent(inspect.getsource(type))).body
-    assert isinstance(body, ast.ClassDef)
     found = {}
-    for pair in pairwise(body.body):
+    for pair in pairwise(_classes_of(type.__module__)[type.__name__].body):
         match pair:
             case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=text)):
                 found[name] = " ".join(str(text).split())

@@ -5,23 +5,36 @@ process id and its end are told.
 """
 
 import atexit
+import contextlib
 import fcntl
 import gc
 import json
 import os
 import pkgutil
 import secrets
+import selectors
 import signal
 import socket
 import sys
 import termios
 import threading
 from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import ModuleType
 from typing import NamedTuple, NoReturn
 
+import msgspec
+from msgspec import Struct
+
 PACKAGES = ("hub", "config", "upstreams", "cache")
 LARGEST = 1 << 20
+UPSTREAMS = """
+[upstreams.a]
+command = "true"
+[upstreams.b]
+url = "https://localhost/mcp"
+"""
 LEFT = ("hub.hubd_script", "hub.mcp_hubd_script", "hub.__main__", "upstreams.demo")
 """Modules that act when they are imported."""
 
@@ -32,6 +45,27 @@ def import_all() -> None:
         for module in pkgutil.walk_packages(__import__(package).__path__, f"{package}."):
             if not module.name.startswith(LEFT) and not module.name.endswith("__main__"):
                 __import__(module.name)
+
+
+def warm_up() -> None:
+    """Fill the caches that every command fills: of regular expressions, of types, of parsers."""
+    from config.hosts.known_hosts import all_hosts
+    from config.loading.assemble import load_all
+    from config.show.json_schema import schema
+    from hub.cli.parser import Commands
+
+    commands = Commands()
+    for name in list(commands):
+        commands[name].format_help()
+    for type in Struct.__subclasses__():
+        if type.__module__.startswith("hub.control."):
+            msgspec.json.Decoder(type)
+    with TemporaryDirectory(dir="/tmp") as home:  # where a fork has such is for it to find out
+        main = Path(home, "hubd.toml")
+        main.write_text(UPSTREAMS)
+        load_all(main, {"HOME": home})
+    all_hosts()
+    schema()
 
 
 class Identity(NamedTuple):
@@ -62,35 +96,47 @@ def identities() -> list[Identity]:
 
 
 def serve(requests: socket.socket, identities: list[Identity]) -> None:
-    """Fork for each request, until nobody can make one any more."""
-    while True:
-        packet, descriptors, _, _ = socket.recv_fds(requests, LARGEST, 4)
-        if not packet:
-            return
-        if os.fork() == 0:
-            requests.close()
-            _report(json.loads(packet), descriptors, identities)
-        for descriptor in descriptors:
+    """Fork for each request, and tell how each fork ended, until nobody can make a request any more."""
+    with selectors.DefaultSelector() as selector:
+        selector.register(requests, selectors.EVENT_READ)
+        while True:
+            for key, _ in selector.select():
+                if key.fileobj is not requests:
+                    selector.unregister(key.fileobj)
+                    _tell_end(key.fd, *key.data)
+                    continue
+                packet, descriptors, _, _ = socket.recv_fds(requests, LARGEST, 4)
+                if not packet:
+                    return
+                *standard, told = descriptors
+                if (pid := os.fork()) == 0:
+                    _close_all(selector, told)
+                    for each in identities:
+                        value = each.draw()
+                        for module in each.modules:
+                            setattr(module, each.name, value)
+                    _become(json.loads(packet), standard)
+                for descriptor in standard:
+                    os.close(descriptor)
+                os.write(told, f"{pid}\n".encode())
+                selector.register(os.pidfd_open(pid), selectors.EVENT_READ, (pid, told))
+
+
+def _close_all(selector: selectors.BaseSelector, told: int) -> None:
+    """Close what is not for a fork: else nobody would hear the end of another one before that of this one."""
+    for key in selector.get_map().values():
+        for descriptor in (key.fd, *(key.data or ())[1:]):
             os.close(descriptor)
+    selector.close()
+    os.close(told)
 
 
-def _report(request: dict[str, object], descriptors: list[int], identities: list[Identity]) -> NoReturn:
-    """Fork once more for the command, and tell how it ended."""
-    *standard, told = descriptors
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    if (pid := os.fork()) == 0:
-        os.close(told)
-        for each in identities:
-            value = each.draw()
-            for module in each.modules:
-                setattr(module, each.name, value)
-        _become(request, standard)
-    for descriptor in standard:
-        os.close(descriptor)
-    os.write(told, f"{pid}\n".encode())
+def _tell_end(pidfd: int, pid: int, told: int) -> None:
     _, status = os.waitpid(pid, 0)
-    os.write(told, f"{os.waitstatus_to_exitcode(status)}\n".encode())
-    os._exit(0)
+    with contextlib.suppress(BrokenPipeError):  # nobody waits for it any more
+        os.write(told, f"{os.waitstatus_to_exitcode(status)}\n".encode())
+    os.close(told)
+    os.close(pidfd)
 
 
 def _become(request: dict[str, object], standard: list[int]) -> NoReturn:
@@ -129,8 +175,8 @@ def _become(request: dict[str, object], standard: list[int]) -> NoReturn:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those that report
     import_all()
+    warm_up()
     gc.collect()
     gc.freeze()  # collections of a fork would copy all this
     serve(socket.socket(fileno=int(sys.argv[1])), identities())
