@@ -13,7 +13,6 @@ import os
 import pkgutil
 import secrets
 import selectors
-import signal
 import socket
 import sys
 import termios
