@@ -45,12 +45,10 @@ deps: .venv/.uv ## fetch the real servers and clients that tests drive, into .de
 checks: .venv/.dev ## format, lint, types and import rules
 	@tests/check.sh checks
 
-test: ## lint, types and the tests of all that a change can break, real peers included
-	@$(MAKE) --no-print-directory --jobs=2 checks deps
+test: .venv/.dev ## lint, types and the tests of all that a change can break, real peers included
 	@tests/check.sh all
 
-everything: ## these, and installs, a container, cold starts, fleets, load, every leg of the conformance suite
-	@$(MAKE) --no-print-directory --jobs=2 checks deps
+everything: .venv/.dev ## these, and installs, a container, cold starts, fleets, load, every leg of the conformance suite
 	@tests/check.sh everything
 
 fast: checks ## lint, types and the tests that need no real peers

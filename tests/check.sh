@@ -3,7 +3,7 @@
 #
 #   checks      format, lint, types, import rules
 #   tests       the tests that need nothing from outside this repository
-#   all         these, and the tests against real servers and clients (`make deps` first)
+#   all         both, and the tests against real servers and clients, which are fetched first
 #   everything  these, and those marked so: installs, a container, fleets, load, all legs of the conformance suite
 #
 # Tests run beside each other, more at a time than there are processors, since they often wait for other processes
@@ -20,19 +20,31 @@ step() {
 }
 
 checks() {
-    local jobs=() failed=0 job
+    local types failed=0
     step "$bin/mypy" &
-    jobs+=("$!")
-    if ! compgen -G "tests/__pycache__/test_readme.*-pytest-*.pyc" >/dev/null; then
-        "$bin/pytest" --collect-only -qq >/dev/null & # compiles all tests: else each worker of the first run would
-        jobs+=("$!")
-    fi
+    types=$!
     step "$bin/ruff" format --check --quiet . || failed=1
     step "$bin/ruff" check --quiet . || failed=1
     step "$bin/lint-imports" --no-cache || failed=1
-    for job in "${jobs[@]}"; do
-        wait "$job" || failed=1
-    done
+    wait "$types" || failed=1
+    return "$failed"
+}
+
+compile_tests() { # else each worker of the first run would
+    compgen -G "tests/__pycache__/test_readme.*-pytest-*.pyc" >/dev/null || "$bin/pytest" --collect-only -qq >/dev/null
+}
+
+with_checks() { # the tests, with checks beside them, which take one processor half a minute; first whatever they need
+    local log=.build/checks.log checking compiling failed=0
+    mkdir -p .build
+    { checks >"$log" 2>&1 || { cat "$log"; false; }; } &
+    checking=$!
+    compile_tests &
+    compiling=$!
+    make --no-print-directory deps
+    wait "$compiling"
+    tests "$@" || failed=1
+    wait "$checking" && cat "$log" || failed=1
     return "$failed"
 }
 
@@ -44,11 +56,18 @@ tests() { # a marker expression, pytest arguments
 
 case ${1:-} in
     checks) checks ;;
-    tests) tests "not real and not everything" "${@:2}" ;;
-    all) HUBD_REQUIRE_REAL=1 tests "not everything" --durations=10 "${@:2}" ;;
+    tests)
+        export HUBD_WITHOUT_EVERYTHING=1
+        compile_tests
+        tests "not real and not everything" "${@:2}"
+        ;;
+    all)
+        export HUBD_REQUIRE_REAL=1 HUBD_WITHOUT_EVERYTHING=1
+        with_checks "not everything" --durations=10 "${@:2}"
+        ;;
     everything)
         export HUBD_REQUIRE_REAL=1 HUBD_DURATIONS=${HUBD_DURATIONS:-compare} HUBD_HYPOTHESIS=${HUBD_HYPOTHESIS:-more}
-        tests "(everything or not everything)" --durations=10 "${@:2}"
+        with_checks "(everything or not everything)" --durations=10 "${@:2}"
         ;;
     *)
         echo "check.sh: unknown mode '${1:-}': say checks, tests, all or everything" >&2
