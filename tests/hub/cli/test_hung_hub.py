@@ -117,6 +117,7 @@ def test_an_import_does_not_guess_the_files_of_a_hub_that_hangs_and_an_install_n
     assert (done.returncode, list(json.loads(path.read_text())["mcpServers"])) == (0, ["a", "hub"])
 
 
+@pytest.mark.alone  # another hub would kill them first
 def test_a_hub_that_does_not_end_is_killed_with_its_servers(tmp_path, monkeypatch, capsys):
     stays = tmp_path / "pid"
     with running_hub(tmp_path, upstream("bad", {"start": [["fork", str(stays)]]})) as hub:
