@@ -234,7 +234,8 @@ class Issuer:
             self.problem = ""  # its tokens cannot be read, and need not be
             return
         document = await read_json(self._fetch, url, addresses_of(self.settings.issuer)) if url else None
-        keys = () if document is None else read_keys(document)
+        # joserfc, and what it stands on, is imported with the first key: no host is to wait for that
+        keys = () if document is None else await trio.to_thread.run_sync(read_keys, document, abandon_on_cancel=True)
         if not keys:
             self._metadata = None
             raise CannotAsk(f"{self.settings.issuer} shows no keys that could count")

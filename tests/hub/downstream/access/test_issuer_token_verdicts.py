@@ -1,5 +1,7 @@
 """Tokens of authorization servers: which open the hub, keys that come and go, and servers that fail."""
 
+import threading
+
 import pytest
 import trio
 import trio.testing
@@ -13,6 +15,7 @@ from hub.downstream.access.issuer_token_verdicts import IssuerTokens
 from hub.downstream.access.read_unverified_jwt import Unfit, read_jwt
 from hub.downstream.access.refusals import NOT_NOW, TOKEN_IN_QUERY
 from hub.downstream.access.token_lookup import NamedTokens
+from hub.downstream.access.trusted_issuer import read_keys
 from hub.link.call_interface import Identity
 from hub.net.http_request import EarlyReply, HttpRequest
 from tests.support.issuer_world import BY_NAME, HUB, KEYS, NOW, OTHER, TOKENS, URL, World
@@ -193,6 +196,21 @@ async def test_unknown_keys_have_the_set_read_once_a_minute(world, autojump_cloc
     for rows in strangers:
         await show(access, next(row["token"] for row in rows if row["name"] == "unknown-kid"))
     assert sum("jwks" in url for url in world.asked) == 1
+
+
+async def test_no_host_waits_while_keys_are_read(world, monkeypatch, autojump_clock):
+    """The first key has some libraries imported."""
+    readers = []
+
+    def note(document):
+        readers.append(threading.current_thread())
+        return read_keys(document)
+
+    monkeypatch.setattr("hub.downstream.access.trusted_issuer.read_keys", note)
+    access, _ = hub(world)
+    assert status((await show(access, BY_NAME["good-es256"]))[0]) == 200
+    assert readers
+    assert threading.main_thread() not in readers
 
 
 async def test_a_crowd_waits_for_one_reading(world, autojump_clock):
