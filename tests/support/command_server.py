@@ -80,6 +80,12 @@ class Identity(NamedTuple):
         value = getattr(module, name)
         return cls(name, draw, [each for each in list(sys.modules.values()) if getattr(each, name, None) is value])
 
+    def renew(self) -> None:
+        """Draw it anew, for all."""
+        value = self.draw()
+        for module in self.modules:
+            setattr(module, self.name, value)
+
 
 def identities() -> list[Identity]:
     """What each fork draws anew."""
@@ -103,22 +109,26 @@ def serve(requests: socket.socket, identities: list[Identity]) -> None:
                 if key.fileobj is not requests:
                     selector.unregister(key.fileobj)
                     _tell_end(key.fd, *key.data)
-                    continue
-                packet, descriptors, _, _ = socket.recv_fds(requests, LARGEST, 4)
-                if not packet:
+                elif not _start(requests, selector, identities):
                     return
-                *standard, told = descriptors
-                if (pid := os.fork()) == 0:
-                    _close_all(selector, told)
-                    for each in identities:
-                        value = each.draw()
-                        for module in each.modules:
-                            setattr(module, each.name, value)
-                    _become(json.loads(packet), standard)
-                for descriptor in standard:
-                    os.close(descriptor)
-                os.write(told, f"{pid}\n".encode())
-                selector.register(os.pidfd_open(pid), selectors.EVENT_READ, (pid, told))
+
+
+def _start(requests: socket.socket, selector: selectors.BaseSelector, identities: list[Identity]) -> bool:
+    """Fork for one request, and tell the process id; False: there is none."""
+    packet, descriptors, _, _ = socket.recv_fds(requests, LARGEST, 4)
+    if not packet:
+        return False
+    *standard, told = descriptors
+    if (pid := os.fork()) == 0:
+        _close_all(selector, told)
+        for each in identities:
+            each.renew()
+        _become(json.loads(packet), standard)
+    for descriptor in standard:
+        os.close(descriptor)
+    _tell(told, pid)
+    selector.register(os.pidfd_open(pid), selectors.EVENT_READ, (pid, told))
+    return True
 
 
 def _close_all(selector: selectors.BaseSelector, told: int) -> None:
@@ -131,11 +141,16 @@ def _close_all(selector: selectors.BaseSelector, told: int) -> None:
 
 
 def _tell_end(pidfd: int, pid: int, told: int) -> None:
+    """Tell how a fork has ended."""
     _, status = os.waitpid(pid, 0)
-    with contextlib.suppress(BrokenPipeError):  # nobody waits for it any more
-        os.write(told, f"{os.waitstatus_to_exitcode(status)}\n".encode())
+    _tell(told, os.waitstatus_to_exitcode(status))
     os.close(told)
     os.close(pidfd)
+
+
+def _tell(told: int, number: int) -> None:
+    with contextlib.suppress(BrokenPipeError):  # nobody waits for it any more; others go on
+        os.write(told, f"{number}\n".encode())
 
 
 def _become(request: dict[str, object], standard: list[int]) -> NoReturn:
