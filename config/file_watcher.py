@@ -15,10 +15,14 @@ import hashlib
 import logging
 import os
 import stat
+import sys
 import threading
 from collections.abc import Callable, Iterable
 from functools import partial
+from importlib.machinery import PathFinder
+from importlib.util import find_spec, module_from_spec
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Final
 
 import trio
@@ -247,12 +251,27 @@ class Watcher:
 def _open(lookouts: Lookouts) -> "RustNotify | str":
     """The watcher, or the reason why nothing can be watched. In a thread."""
     try:
-        # Documented: watchfiles.helpmanual.io/api/rust_backend. Imported here: a hub that starts need not wait for it
-        from watchfiles._rust_notify import RustNotify
-
-        return RustNotify([*lookouts], False, False, 0, False, True)
+        notify: RustNotify = _load_rust().RustNotify([*lookouts], False, False, 0, False, True)
     except BaseException as error:  # noqa: BLE001
         return _why(error)
+    return notify
+
+
+def _load_rust() -> ModuleType:
+    """The library's part in Rust (watchfiles.helpmanual.io/api/rust_backend), without the package around it: that loads
+    `multiprocessing`, 0.7 MB in every hub. It is not loaded when the hub starts, which need not wait for it.
+    """
+    name = "watchfiles._rust_notify"
+    rust = sys.modules.get(name)
+    if rust is None:
+        package = find_spec("watchfiles")  # of a top-level package this loads nothing
+        spec = package and PathFinder.find_spec(name, package.submodule_search_locations)
+        if not spec or not spec.loader:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+        rust = module_from_spec(spec)
+        spec.loader.exec_module(rust)
+        sys.modules[name] = rust
+    return rust
 
 
 def _wait(notify: "RustNotify", stop: threading.Event) -> "RustNotify | str":
