@@ -31,8 +31,8 @@ from upstreams.transports.stdio.stderr import STDERR_LINES
 
 EXIT_LINES: Final = 4
 """Lines of stderr that are shown with how the process ended."""
-EXIT_DELAY_S: Final = 0.1
-"""Time limit for an exit to show after stdout was closed."""
+EXIT_DELAY_S: Final = 1.0
+"""Time limit for an exit to show after stdout was closed: a busy machine, or a sandbox around it, takes its time."""
 
 
 class StdioSession(ProbingSession):
