@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("hubd")
 
-PAUSE_S: Final = 0.001
+PAUSE_S: Final = 0.0004
 """Pause behind a whole piece: if the next one followed at once, a call would be held up by each in turn."""
 SHARED_S: Final = 1.0
 """Time for which the same text is told."""
