@@ -127,20 +127,37 @@ class Wakeup(Generic[T]):
         return outcome
 
 
+SHARED_TURN: Final = 8
+"""Messages that are read of one host in a turn, while several are busy."""
+SHARED_FOR: Final = 100
+"""Turns for which a host that has sent something counts as busy."""
+
+
 class LoopTurns(trio.abc.Instrument):
     """The turns of one event loop."""
 
     def __init__(self) -> None:
         self.number = 0
         """The number of the present turn."""
+        self.is_shared = False
+        """Several hosts are busy: turns are to be short, so that none of them waits long for its own."""
+        self._sender: object = None
+        self._shared_until = 0
         self.at_end: list[Callable[[], None]] = []
         """Called at the end of the present turn; must not wake a task."""
         self.wake = trio.lowlevel.current_trio_token().run_sync_soon
         """Calls a function in the next turn, which may wake tasks, but must not raise."""
 
+    def note(self, sender: object) -> None:
+        """Note which host has sent what is handled now."""
+        if sender != self._sender:
+            self._sender, self._shared_until, self.is_shared = sender, self.number + SHARED_FOR, True
+
     def before_io_wait(self, timeout: float) -> None:
         """End the present turn."""
         self.number += 1
+        if self.is_shared and self.number > self._shared_until:
+            self.is_shared = False
         if self.at_end:
             due, self.at_end = self.at_end, []
             for call in due:

@@ -109,6 +109,12 @@ class HttpResponse:
         if callback is not None:
             callback()
 
+    def take_turns_as(self, sender: object) -> None:
+        """Have what comes over this connection take turns with what other senders send over theirs."""
+        connection = self._connection
+        if not connection.closed:
+            connection.shared.watch.belongs(connection.fd, sender)
+
     @property
     def queued_bytes(self) -> int:
         """Bytes the peer has not taken yet; drop what may be dropped, such as progress, when this grows."""

@@ -232,6 +232,9 @@ class Answered:
         self.events: list[tuple[str | None, bytes]] = []
         self.raw_events = b""
 
+    def take_turns_as(self, sender: object) -> None:
+        pass
+
     def reply(
         self,
         status: int,

@@ -34,6 +34,7 @@ from hub.downstream.taskless_request import TasklessRequest
 from hub.link.call_interface import Caller, Identity
 from hub.link.fault_isolation import keep_going
 from hub.link.hub_errors import Overloaded
+from hub.link.sync_primitives import loop_turns
 from hub.net.http_request import EarlyReply
 from hub.net.look_after_connections import HttpRequest, HttpResponse
 from hub.routing.router import Router
@@ -64,6 +65,7 @@ class Endpoint:
         self._posts = Posts()
         self.slow = SlowAnswers()
         self._now = trio.lowlevel.current_clock().current_time
+        self._turns = loop_turns()
 
     def admit_by(self, access: Access) -> None:
         """Check requests by `access` from now on."""
@@ -123,6 +125,9 @@ class Endpoint:
             response.reply(identity.status, identity.body, identity.headers)
             return None
         path = request.path
+        sender = request.headers.get("mcp-session-id") or identity
+        self._turns.note(sender)
+        response.take_turns_as(sender)
         view = EVERYTHING if path == "/mcp" else None
         if path.startswith("/mcp/"):
             view = self._router.live.find_view(path.removeprefix("/mcp/"))

@@ -24,6 +24,7 @@ from hub.link.hub_errors import Executed, Overloaded
 from hub.link.line_channel import LineChannel, LineReader
 from hub.link.memory_budget import FREE_BYTES, NO_ROOM, Account
 from hub.link.outbox import Outbox
+from hub.link.sync_primitives import SHARED_TURN, loop_turns
 from hub.routing.router import Router
 from hub.wire import jsonrpc, mcp
 from hub.wire.jsonrpc import Failure, Notification, RemoteProtocolError, Reply, Request, RequestId, Response, Result
@@ -212,7 +213,7 @@ class LineHost(Host):
         """Take messages until there are no more; False: the framing is lost, so nothing is worth waiting for."""
         if self._owes_digests:  # they come once the host has begun, its place is known, and lists are shown
             self._write(_digests_line({}))
-        taken, now = 0, trio.lowlevel.current_clock().current_time
+        taken, now, turns = 0, trio.lowlevel.current_clock().current_time, loop_turns()
         while True:
             try:
                 line = await self._channel.receive()
@@ -225,13 +226,14 @@ class LineHost(Host):
                 self._reply(None, Failure(mcp.INVALID_REQUEST, "The message is too long; the connection is closed"))
                 return False
             self.seen = now()
+            turns.note(self)
             begun = self._handle(line)
             if self._owes_digests and (self.open or self.caller is None):
                 self._owes_digests = False
                 self._nursery.start_soon(self._begin_digests)
             if begun:
                 taken += 1
-                if taken % TURN == 0:
+                if taken % (SHARED_TURN if turns.is_shared else TURN) == 0:
                     await checkpoint()  # other hosts have their turn
                     if self._channel.queued_bytes > MUCH_UNREAD_BYTES:
                         await self._channel.flush()

@@ -3,7 +3,7 @@
 import trio
 import trio.testing
 
-from hub.link.sync_primitives import Bell, DirtyFlag, Promise
+from hub.link.sync_primitives import SHARED_FOR, Bell, DirtyFlag, Promise, loop_turns
 
 
 async def test_a_flag_is_taken_once_however_often_it_was_set(autojump_clock):
@@ -51,3 +51,15 @@ async def test_all_get_the_first_value(nursery, autojump_clock):
     await trio.testing.wait_all_tasks_blocked()
     assert (promise.is_fulfilled, got) == (True, [None, None])
     assert await promise.wait() is None
+
+
+async def test_turns_are_shared_while_several_hosts_send(autojump_clock):
+    turns = loop_turns()
+    turns.note("a")
+    for sender, shared in (("a", False), ("b", True), ("a", True)):
+        for _ in range(SHARED_FOR + 1):
+            turns.note(turns._sender)
+            await trio.sleep(0.001)
+        assert not turns.is_shared
+        turns.note(sender)
+        assert turns.is_shared is shared

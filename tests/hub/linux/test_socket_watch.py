@@ -9,7 +9,7 @@ import trio
 import trio.testing
 
 from hub.link.sync_primitives import loop_turns
-from hub.linux.socket_watch import TURN, SocketWatch, socket_watch
+from hub.linux.socket_watch import SHARED_FOR, SHARED_TURN, TURN, SocketWatch, socket_watch
 
 
 class Pair:
@@ -154,3 +154,55 @@ async def test_it_ends_with_the_loop():
     kept[0].remove(pair[0].fileno())
     for each in pair:
         each.close()
+
+
+async def test_a_sender_with_many_sockets_keeps_no_other_waiting(watch):
+    """The one that has a single socket is told of in the next step, though it sends when the many have long sent."""
+    many, one = [Pair(watch) for _ in range(TURN)], Pair(watch)
+    told: list[tuple[int, str]] = []
+    turns = loop_turns()
+
+    def hear(pair: Pair, name: str) -> None:
+        told.append((turns.number, name))
+        if len(told) == SHARED_TURN:  # the first step is over, and most of the many are still to come
+            one.peer.send(b"x")
+
+    try:
+        for pair, name in (*((each, "many") for each in many), (one, "one")):
+            watch.belongs(pair.mine.fileno(), name)
+            watch.add(pair.mine.fileno(), lambda hung_up, pair=pair, name=name: hear(pair, name))
+        for pair in many:
+            pair.peer.send(b"x")
+        await settle()
+        assert [name for _, name in told].index("one") < 3 * SHARED_TURN
+        steps = Counter(number for number, _ in told)
+        assert set(steps.values()) <= {SHARED_TURN, SHARED_TURN + 1}
+        assert len(told) == TURN + 1
+    finally:
+        for pair in (*many, one):
+            pair.close()
+
+
+async def test_one_that_is_alone_has_long_steps_again(watch):
+    many, one = [Pair(watch) for _ in range(TURN)], Pair(watch)
+    told: list[int] = []
+    turns = loop_turns()
+    try:
+        for pair, name in (*((each, "many") for each in many), (one, "one")):
+            watch.belongs(pair.mine.fileno(), name)
+            watch.add(pair.mine.fileno(), lambda hung_up: told.append(turns.number))
+        for _ in range(SHARED_FOR + 2):
+            one.peer.send(b"x")
+            await settle()
+        told.clear()
+        for _ in range(SHARED_FOR + 2):  # of the many, one after the other
+            many[0].peer.send(b"x")
+            await settle()
+        told.clear()
+        for pair in many:
+            pair.peer.send(b"x")
+        await settle()
+        assert [*Counter(told).values()] == [TURN]
+    finally:
+        for pair in (*many, one):
+            pair.close()
