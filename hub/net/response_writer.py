@@ -4,7 +4,7 @@ Response heads are constants with a few holes: making them with h11 costs as muc
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from http import HTTPStatus
 from typing import Final, Protocol
 
@@ -50,6 +50,8 @@ class Carrier(Protocol):
         """Write or queue; False: there is no room, and nothing was written."""
 
     async def flush(self) -> None: ...
+
+    def take_turns_as(self, sender: Hashable) -> None: ...
 
     def abort(self) -> None: ...
 
@@ -109,11 +111,9 @@ class HttpResponse:
         if callback is not None:
             callback()
 
-    def take_turns_as(self, sender: object) -> None:
+    def take_turns_as(self, sender: Hashable) -> None:
         """Have what comes over this connection take turns with what other senders send over theirs."""
-        connection = self._connection
-        if not connection.closed:
-            connection.shared.watch.belongs(connection.fd, sender)
+        self._connection.take_turns_as(sender)
 
     @property
     def queued_bytes(self) -> int:
