@@ -16,7 +16,7 @@ import logging
 import os
 import secrets
 import socket
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from math import inf
 from typing import Final
@@ -221,11 +221,6 @@ class Connection(OpenConnection):
         except OutboxFull:
             return False
         return True
-
-    def take_turns_as(self, sender: Hashable) -> None:
-        """Take turns with what other senders send."""
-        if not self.closed:
-            self.shared.watch.belongs(self.fd, sender)
 
     async def flush(self) -> None:
         """Wait until the kernel has taken everything written, or the peer is gone."""

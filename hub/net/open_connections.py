@@ -17,7 +17,7 @@ The server and its connections share what is open, what is running, and a clock 
 
 import select
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
@@ -117,6 +117,11 @@ class OpenConnection:
     def expire(self) -> None:
         """Stop reading: the deadline has passed."""
         raise NotImplementedError
+
+    def take_turns_as(self, sender: Hashable) -> None:
+        """Have what comes take turns with what other senders send."""
+        if not self.closed:
+            self.shared.watch.belongs(self.fd, sender)
 
     def end(self) -> None:
         """Close now, and answer nothing that runs."""
