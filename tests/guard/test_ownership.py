@@ -9,6 +9,8 @@ import functools
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+import pytest
+
 from tests.support.tables import each_row
 
 ROOT = Path(__file__).parents[2]
@@ -111,6 +113,7 @@ def declared_in(tree: ast.Module) -> set[str]:
     return found
 
 
+@pytest.mark.timeout(600)
 def test_no_package_sets_an_attribute_of_another_ones_object() -> None:
     trees = {path: parse(path) for path in MODULES}
     declared: dict[Path, set[str]] = {}

@@ -38,6 +38,8 @@ class Terminal:
         cwd: Path | None = None,
     ) -> None:
         self._main, child = os.openpty()
+        self.first_attributes = self.attributes()
+        """Those that the program finds."""
         fcntl.ioctl(child, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         words = [str(word) for word in argv]
         env = {"TERM": "xterm", **env}

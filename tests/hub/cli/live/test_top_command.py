@@ -80,7 +80,7 @@ def test_it_needs_a_terminal_and_gives_it_back(tmp_path):
                 code, said = terminal.end()
                 assert (code, text in said) == (1, True), said
         with Terminal([HUBD, "top"], hub.env) as terminal:
-            before = terminal.attributes()
+            before = terminal.first_attributes
             terminal.wait_for("SERVER|no servers")
             assert terminal.attributes() != before
             terminal.type("\x03")

@@ -321,7 +321,6 @@ def arrows(hub, *options, columns=80, rows=24, **env):
 
 def test_arrows_and_space_choose(hub):
     with arrows(hub, "--pick", "windsurf", "--empty", NO_COLOR="1") as terminal:
-        before = terminal.attributes()
         terminal.wait_for("> \\[ ] files__read")
         terminal.wait_for("Enter writes")
         terminal.type(f"{DOWN} /mail\n")
@@ -332,7 +331,7 @@ def test_arrows_and_space_choose(hub):
         terminal.type("\n")
         code, out = terminal.end()
         assert code == 0, out
-        assert terminal.attributes() == before
+        assert terminal.attributes() == terminal.first_attributes
     assert "windsurf: 3 tools" in out
     assert "\x1b[1m" not in out
     assert profiles(hub) == {"windsurf": {"hosts": ["windsurf"], "tools": ["files__write", "mail__*"]}}
@@ -341,11 +340,10 @@ def test_arrows_and_space_choose(hub):
 @pytest.mark.parametrize(("keys", "code"), [(" q", 0), ("a\x1b", 0), ("n\x03", 130)])
 def test_arrows_given_up_change_nothing(hub, keys, code):
     with arrows(hub, "--pick", "small") as terminal:
-        before = terminal.attributes()
         terminal.wait_for("Enter writes")
         terminal.type(keys)
         assert terminal.end()[0] == code
-        assert terminal.attributes() == before
+        assert terminal.attributes() == terminal.first_attributes
     assert profiles(hub) == {}
 
 

@@ -74,7 +74,7 @@ def nothing_is_left(home, screen, before):
 @pytest.mark.parametrize("what", SEARCHING)
 def test_while_it_reads(home, what):
     with Terminal([sys.executable, "-c", HELD, SEARCHING[what]], home.env, columns=100) as screen:
-        before = screen.attributes(), home.contents()
+        before = screen.first_attributes, home.contents()
         screen.see("it is held here")
         screen.type(CTRL_C)
         nothing_is_left(home, screen, before)
@@ -84,7 +84,7 @@ def test_while_it_reads(home, what):
 def asked(home):
     """A setup of one host that has come to its question, and how the terminal and the files were before."""
     with Terminal([HUBD, "setup", "opencode", "--no-service"], home.env, columns=100) as screen:
-        before = screen.attributes(), home.contents()
+        before = screen.first_attributes, home.contents()
         screen.see(QUESTION)
         yield screen, before
 

@@ -45,7 +45,7 @@ LARGE_BYTES = 20000
 def test_a_full_stderr_pipe_never_blocks():
     reader, writer = os.pipe()
     with subprocess.Popen([sys.executable, "-c", FLOOD], stdout=subprocess.PIPE, stderr=writer) as process:
-        out, _ = process.communicate(timeout=30)
+        out, _ = process.communicate(timeout=100)
     os.close(writer)
     with os.fdopen(reader, "rb") as pipe:
         lines = pipe.read().splitlines()
@@ -56,7 +56,7 @@ def test_a_full_stderr_pipe_never_blocks():
 
 @pytest.mark.covers("F-D-16", "I-6")
 def test_a_closed_stderr_is_no_reason_to_stop():
-    done = subprocess.run([sys.executable, "-c", CLOSED], capture_output=True, timeout=30, check=True)
+    done = subprocess.run([sys.executable, "-c", CLOSED], capture_output=True, timeout=100, check=True)
     assert done.stdout == b"done\n"
 
 
@@ -67,7 +67,7 @@ def write_much(log, state):
             env=os.environ | {"XDG_STATE_HOME": str(state.parent)},
             stdout=subprocess.PIPE,
             stderr=stream,
-            timeout=30,
+            timeout=100,
             check=True,
         )
     assert done.stdout == b"done\n", "that is no log"
