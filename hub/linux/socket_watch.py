@@ -48,7 +48,7 @@ class SocketWatch:
         """Events, by descriptor."""
         self._last: Hashable = None
         self._shared_for = 0
-        """The last sender that was alone in a step; steps for which there are several."""
+        """One of the senders that last took turns, or None; the steps for which there still count as several."""
 
     def add(self, descriptor: int, on_event: OnEvent) -> None:
         """Tell `on_event` of hang-ups and of bytes, until `remove`. A descriptor that is watched gets another owner."""

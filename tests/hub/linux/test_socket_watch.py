@@ -194,7 +194,6 @@ async def test_one_that_is_alone_has_long_steps_again(watch):
         for _ in range(SHARED_FOR + 2):
             one.peer.send(b"x")
             await settle()
-        told.clear()
         for _ in range(SHARED_FOR + 2):  # of the many, one after the other
             many[0].peer.send(b"x")
             await settle()
