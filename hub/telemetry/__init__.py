@@ -12,5 +12,6 @@ does reads these: nobody measures a second time.
     describe_calls       what people are told of all that (pure)
     overview             how everything does at a glance, with these figures (pure)
     prometheus_text      the text format of Prometheus (pure)
-    tracing              stages that have operations traced; `span`: what is told of one; `span_export`: to a collector
+    tracing              stages that have operations traced; `span`: what is told of one, made when it is sent (pure);
+                         `span_export`: to a collector
 """

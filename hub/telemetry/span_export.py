@@ -5,7 +5,7 @@ complains of is one line a minute in the hub's log.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from secrets import token_hex
 from threading import Lock
 from typing import Any, ClassVar, Final
@@ -32,12 +32,13 @@ _UNSET: Final = Status(StatusCode.UNSET)
 _NANO: Final = 1_000_000_000
 
 
-class PendingSpan(Struct, frozen=True, gc=False):
-    """A span that is over, as the SDK's queue takes it; what is sent of it is made in the SDK's thread."""
+class PendingSpans(Struct, frozen=True, gc=False):
+    """Spans of something that is over, as the SDK's queue takes them; they are made in the SDK's thread."""
 
     context: ClassVar[SpanContext] = SpanContext(1, 1, False, _SAMPLED)
     """All that the queue looks at: that it is sampled."""
-    span: Span
+    describe: Callable[[], Iterable[Span]]
+    count: int
     end: int
     """The time of its end, in nanoseconds."""
 
@@ -64,16 +65,19 @@ class SpanExport:
         """Spans that no collector has got."""
         return self._before + self._overflow + self._counted.failed
 
-    def add(self, span: Span) -> None:
-        """Send a span that ends now, without waiting."""
-        pending: Any = PendingSpan(span, int(self._wall() * _NANO))
+    def add(self, describe: Callable[[], Iterable[Span]], count: int) -> None:
+        """Send spans of something that ends now, without waiting: so many, which `describe` makes in another thread."""
+        if self._given - self._counted.taken >= QUEUE:
+            self._overflow += count
+            COMPLAINTS.hear("the queue is full", self._wall())
+            return
+        pending: Any = PendingSpans(describe, count, int(self._wall() * _NANO))
         self._processor.on_end(pending)
         self._given += 1
-        self._overflow = max(self._overflow, self._given - self._counted.taken - QUEUE)
 
-    def _read(self, pending: PendingSpan) -> ReadableSpan:
-        """A span in the form of the SDK."""
-        span, end = pending.span, pending.end
+    def _read(self, span: Span, end: int) -> ReadableSpan:
+        """A span in the form of the SDK. `end`: the time of the end of what it is told with."""
+        end -= int(span.ago_s * _NANO)
         context = SpanContext(span.trace_id, span.span_id, False, _SAMPLED, _state(span.state))
         parent = None
         if span.parent_id:
@@ -105,23 +109,25 @@ class SpanExport:
 
 
 class CountedExport:
-    """An exporter of spans, as the SDK has them, that counts what it was given, and what of that did not arrive."""
+    """An exporter of spans, as the SDK has them, that makes these, and counts which did not arrive."""
 
-    def __init__(self, inner: OTLPSpanExporter, read: Callable[[Any], ReadableSpan]) -> None:
-        """`read`: what was given in the form of the SDK."""
+    def __init__(self, inner: OTLPSpanExporter, read: Callable[[Span, int], ReadableSpan]) -> None:
+        """`read`: a span that ends then in the form of the SDK."""
         self._inner = inner
         self._read = read
         self.taken = 0
+        """What has left the queue."""
         self.failed = 0
+        """Spans that did not arrive."""
 
-    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        self.taken += len(spans)
+    def export(self, batch: Sequence[Any]) -> SpanExportResult:
+        self.taken += len(batch)
         result = SpanExportResult.FAILURE
         try:
-            result = self._inner.export([*map(self._read, spans)])
+            result = self._inner.export([self._read(span, each.end) for each in batch for span in each.describe()])
         finally:
             if result is not SpanExportResult.SUCCESS:
-                self.failed += len(spans)
+                self.failed += sum(each.count for each in batch)
         return result
 
     def shutdown(self) -> None:
@@ -132,7 +138,7 @@ class CountedExport:
 
 
 class Complaints(logging.Filter):
-    """Has one line a minute logged in place of all that the SDK logs."""
+    """Logs one line a minute in place of all that the SDK logs, and of what it cannot take."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -141,14 +147,18 @@ class Complaints(logging.Filter):
         self._mutex = Lock()
 
     def filter(self, record: logging.LogRecord) -> bool:
-        with self._mutex:
-            if record.created < self._next:
-                self._more += 1
-                return False
-            more, self._more, self._next = self._more, 0, record.created + SILENCE_S
-        text = f"spans do not reach the collector: {record.getMessage()[:300]}"
-        log.warning("%s%s", text, f" (and {more} more complaints)" if more else "")
+        self.hear(record.getMessage(), record.created)
         return False
+
+    def hear(self, text: str, now: float) -> None:
+        """Log a complaint, if a minute has passed since the last one."""
+        with self._mutex:
+            if now < self._next:
+                self._more += 1
+                return
+            more, self._more, self._next = self._more, 0, now + SILENCE_S
+        text = f"spans do not reach the collector: {text[:300]}"
+        log.warning("%s%s", text, f" (and {more} more complaints)" if more else "")
 
 
 COMPLAINTS: Final = Complaints()

@@ -1,17 +1,14 @@
-"""Tracing: spans of operations, by the OpenTelemetry conventions for MCP (GenAI semantic conventions 1.42.0, still in
-development, so all their names stand here).
+"""Tracing: stages that follow operations, of which a collector is told.
 
 Each operation of a host has a SERVER span, and each message for it to an upstream a CLIENT span below that; the
 upstream is told the latter. Hubs without `[tracing]` have none of these stages, and load nothing for spans.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from hashlib import sha256
 from random import Random
 from time import perf_counter
 from typing import TYPE_CHECKING, Final
-from urllib.parse import urlsplit
 
 import trio
 from msgspec import Struct, field
@@ -19,16 +16,15 @@ from msgspec import Struct, field
 from config.loading.checks.hub import has_spans
 from config.settings import TracingConfig, UpstreamConfig
 from hub.calls.chain import Intent, Outcome, Stage
-from hub.link.log_context import spell_ref
+from hub.link.call_interface import Caller
 from hub.link.module_loading import load
-from hub.telemetry.operation_record import CANCELLED, NO_FAILURES, Ended, strip_uri, sum_up
-from hub.telemetry.record_call_contents import ContentRecorder
-from hub.telemetry.span import Attributes, Span
-from hub.wire.jsonrpc import Failure, Reply, peek_str
-from hub.wire.mcp import COMPLETE, PROMPTS_GET, RESOURCES_READ, TOOLS_CALL, Era
+from hub.telemetry.operation_record import CANCELLED, OK, Ended, sum_up
+from hub.telemetry.record_call_contents import NO_CONTENT, ContentRecorder
+from hub.telemetry.span import Hop, Place, SentMessage, Span, TracedOperation, describe_question
+from hub.wire.jsonrpc import Failure, Reply, Result, peek_str
+from hub.wire.mcp import COMPLETE, PROMPTS_GET, RESOURCES_READ, TOOLS_CALL
 from hub.wire.questions.askable_questions import Question
-from hub.wire.trace_context import BAGGAGE, TRACE_KEYS, TRACEPARENT, TRACESTATE, TraceParent, read_parent, write_parent
-from upstreams.upstream import ManagedUpstream
+from hub.wire.trace_context import BAGGAGE, TRACE_KEYS, TRACEPARENT, TRACESTATE, read_parent, write_parent
 
 if TYPE_CHECKING:
     from hub.telemetry.span_export import SpanExport
@@ -37,21 +33,23 @@ TRACED: Final = (TOOLS_CALL, PROMPTS_GET, RESOURCES_READ, COMPLETE)
 STOP_S: Final = 2.0
 """Time for the last spans to go out."""
 MAX_TEXT: Final = 500
-WAITED_S: Final = 0.01
-"""A wait in the hub's queue that is worth telling."""
-_NAMED: Final = {TOOLS_CALL: "gen_ai.tool.name", PROMPTS_GET: "gen_ai.prompt.name", RESOURCES_READ: "mcp.resource.uri"}
+MAX_SESSION: Final = 128
+"""Characters of the name of a session that tell it from others."""
 
 
 class OpenCall(Struct):
     """An operation of a host that is traced, while it runs."""
 
     intent: Intent
-    trace_id: int
+    place: Place
     span_id: int
-    parent_id: int
     text: str = ""
-    messages: list[tuple[int, float]] = field(default_factory=list)
+    """What an error said."""
+    running: list[tuple[int, float]] = field(default_factory=list)
     """The messages that are with the upstream: their spans, and when they were sent."""
+    sent: list[SentMessage] = field(default_factory=list)
+    """Those that are over."""
+    is_over: bool = False
 
 
 class Tracing:
@@ -64,12 +62,14 @@ class Tracing:
         self._wall = wall
         self._version = version
         self._random = Random()
+        self.bits = self._random.getrandbits
+        """Makes an id of so many bits."""
         self._sample = 1.0
         self._config = TracingConfig()
         self._export: SpanExport | None = None
         self._contents: ContentRecorder | None = None
-        self._open: dict[int, OpenCall] = {}
-        """By the numbers of their intents."""
+        self.open: dict[int, OpenCall] = {}
+        """The operations that are traced and not over, by the numbers of their intents."""
 
     @property
     def dropped(self) -> int:
@@ -104,12 +104,14 @@ class Tracing:
         is_on = self._export is not None
         if self.hear in listeners:
             listeners.remove(self.hear)
-        if is_on:
+        if not is_on:
+            self.open.clear()
+        else:
             listeners.append(self.hear)
             self.received |= dict.fromkeys(configs, ReceivedCalls(self))
         for name, config in configs.items():
             if is_on or not config.trace_context:
-                self.sent[name] = SentMessages(self, config, is_on=is_on)
+                self.sent[name] = SentMessages(self, name, config, is_on=is_on)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Wait until it is over. Cancellation: the last spans go out, if they do so within two seconds."""
@@ -120,89 +122,70 @@ class Tracing:
             with trio.move_on_after(STOP_S, shield=True):
                 await _close(self._export)
 
-    # --- what stages tell ---------------------------------------------------------------------------------------------
+    # Every traced call comes by, so all below calls few functions of ours; `hub.telemetry.span` makes the spans.
 
-    def begin(self, intent: Intent) -> None:
+    def begin(self, intent: Intent) -> OpenCall | None:
         """An operation of a host begins. Its caller decides whether it is traced, or else chance."""
-        meta = intent.operation.meta
+        meta, bits = intent.operation.meta, self.bits
         parent = read_parent(peek_str(meta[TRACEPARENT])) if TRACEPARENT in meta else None
         if parent is not None:
-            if parent.is_sampled:
-                self._open[intent.ref] = OpenCall(intent, parent.trace_id, self.new_id(), parent.span_id)
+            if not parent.is_sampled:
+                return None
+            place = Place(parent.trace_id, parent.span_id)
         elif self._sample >= 1 or self._random.random() < self._sample:
-            self._open[intent.ref] = OpenCall(intent, self._random.getrandbits(128) or 1, self.new_id(), 0)
+            place = Place(bits(128) or 1, 0)
+        else:
+            return None
+        call = self.open[intent.ref] = OpenCall(intent, place, bits(64) or 1)
+        return call
 
-    def hear_question(self, call: OpenCall, question: Question, took_s: float, reply: Reply | None) -> None:
-        """Send the spans of a question that the host of `call` was asked: of the server's, as it came, and of the hub's
-        own request to the host. A modern host is asked by the result of its call, which has a span already."""
-        caller = call.intent.host.caller
+    def hear_question(
+        self, below: Place, ref: int, caller: Caller, question: Question, took_s: float, reply: Reply | None
+    ) -> None:
+        """Send the spans of a question that the host of a traced operation was asked; that may be over by now."""
         outcome = CANCELLED if reply is None else str(reply.code) if isinstance(reply, Failure) else ""
-        ref = {"mcp.method.name": question.method, "hubd.ref": spell_ref(call.intent.ref), **_error(outcome)}
-        error, text = "" if outcome in NO_FAILURES else outcome, _text(reply)
-        host = {**_network(caller.transport), "mcp.protocol.version": caller.version, "hubd.host": caller.identity.host}
-        about: list[tuple[bool, Attributes]] = [(False, host)] if caller.era is Era.LEGACY else []
-        if question.upstream:
-            about.append((True, {"mcp.protocol.version": question.version, "hubd.upstream": question.upstream}))
-        for is_server, more in about:
-            ids = call.trace_id, self.new_id(), call.span_id
-            self.add(Span(*ids, is_server, question.method, took_s, {**ref, **more}, error, text))
+        ids = self.bits(64) or 1, self.bits(64) or 1
+        spans = describe_question(below, ids, ref, question, caller, took_s, outcome, _text(reply))
+        self.add(lambda: spans, len(spans))
 
-    def find(self, intent: Intent) -> OpenCall | None:
-        """The operation that an intent, or one that was made of it, belongs to; None: it is not traced."""
-        return self._open.get(intent.ref)
-
-    def new_id(self) -> int:
-        """The id of a new span."""
-        return self._random.getrandbits(64) or 1
-
-    def add(self, span: Span) -> None:
-        """Send a span that ends now, without waiting."""
+    def add(self, describe: Callable[[], Iterable[Span]], count: int) -> None:
+        """Send spans of something that ends now, without waiting."""
         if self._export is not None:
-            self._export.add(span)
+            self._export.add(describe, count)
 
     def hear(self, ended: Ended) -> None:
-        """Send the span of an operation that is over, if it is traced."""
-        call = self._open.pop(ended.ref, None)
-        if call is None:
+        """Send the spans of an operation that is over, if it is traced."""
+        call = self.open.pop(ended.ref, None)
+        if call is None or self._export is None:
             return
-        intent, host, method = call.intent, call.intent.host, ended.method
-        host.follow_questions(None)  # it would hold the call, which holds it
-        attributes: Attributes = {
-            "mcp.method.name": method,
-            **_about(method, ended.name),
-            "jsonrpc.request.id": str(intent.request.id),
-            "mcp.protocol.version": host.caller.version,
-            **_network(ended.transport),
-            "hubd.ref": spell_ref(ended.ref),
-            "hubd.host": ended.host,
-            "hubd.cache": ended.cached,
-        }
-        if host.view.profile:
-            attributes["hubd.profile"] = host.view.profile
-        if intent.target.upstream.config.record and self._contents is not None:
+        call.is_over = True
+        intent = call.intent
+        host, headers, session, address, link, content = intent.host, intent.host.headers, "", "", None, NO_CONTENT
+        if headers:
+            session = headers.get("mcp-session-id", "")[:MAX_SESSION]
+            if (ends := host.find_ends()) is not None:
+                address = ends.peer[0]
+            if TRACEPARENT in headers:
+                link = read_parent(headers[TRACEPARENT])
+        if self._contents is not None and intent.target.upstream.config.record:
             content = self._contents.find(ended.ref)
-            found = {"gen_ai.tool.call.arguments": content.arguments, "gen_ai.tool.call.result": content.result}
-            attributes |= {name: text for name, text in found.items() if text is not None}
-        headers, ends = host.headers, host.find_ends()
-        if (session := headers.get("mcp-session-id")) is not None:
-            attributes["mcp.session.id"] = sha256(session.encode()).hexdigest()[:16]
-        if ends is not None:
-            attributes["client.address"] = ends.peer[0]
-        self.add(
-            Span(
-                call.trace_id,
-                call.span_id,
-                call.parent_id,
-                True,
-                _name(method, ended.name),
-                ended.took_s,
-                attributes | _error(ended.outcome),
-                "" if ended.outcome in NO_FAILURES else ended.outcome,
-                call.text,
-                peek_str(intent.operation.meta.get(TRACESTATE)) or "",
-                read_parent(headers.get(TRACEPARENT)),
-            )
+        meta = intent.operation.meta
+        over = TracedOperation(
+            call.place,
+            call.span_id,
+            ended,
+            call.text,
+            call.sent,
+            intent.request.id,
+            host.caller.version,
+            host.view.profile,
+            session,
+            address,
+            (peek_str(meta[TRACESTATE]) or "") if TRACESTATE in meta else "",
+            link,
+            content,
         )
+        self._export.add(over.describe, 1 + len(call.sent))
 
 
 class ReceivedCalls(Stage):
@@ -212,19 +195,19 @@ class ReceivedCalls(Stage):
         self._tracing = tracing
 
     def admits(self, intent: Intent) -> None:
-        self._tracing.begin(intent)
-        if (call := self._tracing.find(intent)) is not None:
-            intent.host.follow_questions(partial(self._tracing.hear_question, call))
+        if (call := self._tracing.begin(intent)) is not None:
+            below = Place(call.place.trace_id, call.span_id)  # no call, which would hold the host, which holds this
+            intent.host.follow_questions(partial(self._tracing.hear_question, below, intent.ref, intent.host.caller))
 
     def left(self, intent: Intent, outcome: Outcome) -> None:
-        if (call := self._tracing.find(intent)) is not None:
+        if type(outcome) is not Result and (call := self._tracing.open.get(intent.ref)) is not None:
             call.text = _text(outcome)
 
 
 class SentMessages(Stage):
     """Has the messages to one upstream traced, and tells it of the trace what its configuration allows."""
 
-    def __init__(self, tracing: Tracing, config: UpstreamConfig, *, is_on: bool) -> None:
+    def __init__(self, tracing: Tracing, name: str, config: UpstreamConfig, *, is_on: bool) -> None:
         self._tracing = tracing
         self._tells = config.trace_context
         self._calls: dict[int, OpenCall] = {}
@@ -232,88 +215,53 @@ class SentMessages(Stage):
         are."""
         hidden = TRACE_KEYS if not config.trace_context else {BAGGAGE} if is_on and not config.trace_baggage else ()
         self._hidden = frozenset(hidden)
-        self._address: Attributes = {"network.transport": "pipe"}
-        if config.url is not None:
-            parts = urlsplit(config.url)
-            port = parts.port or (443 if parts.scheme in ("https", "wss") else 80)
-            self._address = {**_network("tcp"), "server.address": parts.hostname or "", "server.port": port}
+        self._hop = Hop(name, config.url)
 
     def admits(self, intent: Intent) -> None:
         meta = intent.operation.meta  # that of this operation alone, written when it is sent, which is next
         if not self._hidden.isdisjoint(meta):
             for name in self._hidden:
                 meta.pop(name, None)
-        if (call := self._tracing.find(intent)) is not None:
-            span_id = self._tracing.new_id()
-            call.messages.append((span_id, perf_counter()))
+        if (call := self._tracing.open.get(intent.ref)) is not None:
+            span_id = self._tracing.bits(64) or 1
+            call.running.append((span_id, perf_counter()))
             self._calls[intent.ref] = call
             if self._tells:
-                meta[TRACEPARENT] = write_parent(TraceParent(call.trace_id, span_id, True))
+                meta[TRACEPARENT] = write_parent(call.place.trace_id, span_id)
 
     def left(self, intent: Intent, outcome: Outcome) -> None:
         call = self._calls.get(intent.ref)
         if call is None:
             return
-        span_id, began = call.messages.pop()
-        if not call.messages:
+        span_id, began = call.running.pop()
+        if not call.running:
             del self._calls[intent.ref]
-        upstream: ManagedUpstream = intent.target.upstream
-        method, own, result = intent.operation.method, intent.target.route.original, sum_up(outcome).outcome
-        attributes: Attributes = {
-            "mcp.method.name": method,
-            **_about(method, own),
-            "mcp.protocol.version": upstream.snapshot.version,
-            **self._address,
-            "hubd.upstream": upstream.name,
-            "hubd.ref": spell_ref(intent.ref),
-        }
-        if (waited := intent.operation.waited_s) > WAITED_S:
-            attributes["hubd.waited_s"] = waited
-        self._tracing.add(
-            Span(
-                call.trace_id,
-                span_id,
-                call.span_id,
-                False,
-                _name(method, own),
-                perf_counter() - began,
-                attributes | _error(result),
-                "" if result in NO_FAILURES else result,
-                _text(outcome),
-            )
+        is_plain = type(outcome) is Result and outcome.says_error is False
+        operation, target, now = intent.operation, intent.target, perf_counter()
+        message = SentMessage(
+            self._hop,
+            span_id,
+            intent.ref,
+            operation.method,
+            target.route.original,
+            target.upstream.snapshot.version,
+            now,
+            now - began,
+            operation.waited_s,
+            OK if is_plain else sum_up(outcome).outcome,
+            "" if is_plain else _text(outcome),
         )
+        if call.is_over:
+            place = Place(call.place.trace_id, call.span_id)
+            self._tracing.add(lambda: [message.describe(place)], 1)
+        else:
+            call.sent.append(message)
 
 
 async def _close(export: "SpanExport | None") -> None:
     """Close it, in a thread that is left alone when this is cancelled."""
     if export is not None:
         await trio.to_thread.run_sync(export.close, abandon_on_cancel=True)
-
-
-def _name(method: str, name: str) -> str:
-    """The name of a span: no URI is in it, since there is no end of those."""
-    return f"{method} {name}" if method in (TOOLS_CALL, PROMPTS_GET) else method
-
-
-def _about(method: str, name: str) -> Attributes:
-    """The attributes of what is asked for."""
-    if method == TOOLS_CALL:
-        return {"gen_ai.tool.name": name, "gen_ai.operation.name": "execute_tool"}
-    key = _NAMED.get(method)
-    return {} if key is None else {key: strip_uri(name) if method == RESOURCES_READ else name}
-
-
-def _network(transport: str) -> Attributes:
-    """The attributes of a way of messages."""
-    return {"network.transport": transport, **({"network.protocol.name": "http"} if transport == "tcp" else {})}
-
-
-def _error(outcome: str) -> Attributes:
-    """The attributes of how it ended."""
-    if outcome in NO_FAILURES and outcome != CANCELLED:
-        return {}
-    is_code = outcome.lstrip("-").isdigit()
-    return {"error.type": outcome, **({"rpc.response.status_code": outcome} if is_code else {})}
 
 
 def _text(outcome: Outcome) -> str:

@@ -37,9 +37,9 @@ def read_parent(text: str | None) -> TraceParent | None:
     return TraceParent(int(trace, 16), int(span, 16), bool(int(flags, 16) & 1))
 
 
-def write_parent(parent: TraceParent) -> Raw:
-    """The member of `_meta` that names a span."""
-    return Raw(b'"00-%032x-%016x-%02x"' % parent)
+def write_parent(trace_id: int, span_id: int) -> Raw:
+    """The member of `_meta` that names a span that is sampled."""
+    return Raw(b'"00-%032x-%016x-01"' % (trace_id, span_id))
 
 
 def without_malformed(meta: dict[str, Raw]) -> dict[str, Raw]:

@@ -65,5 +65,5 @@ def test_lists_have_a_form(name, value, passes):
 
 def test_a_parent_is_written_as_it_is_read():
     parent = TraceParent(1, 2, True)
-    assert write_parent(parent) == raw(f"00-{1:032x}-{2:016x}-01")
+    assert write_parent(1, 2) == raw(f"00-{1:032x}-{2:016x}-01")
     assert read_parent(f"00-{1:032x}-{2:016x}-01") == parent
