@@ -128,9 +128,9 @@ class Wakeup(Generic[T]):
 
 
 SHARED_TURN: Final = 8
-"""Messages that are read of one host in a turn, while several are busy."""
+"""Messages that are read over one connection in a turn while several hosts are busy."""
 SHARED_FOR: Final = 100
-"""Turns for which a host that has sent something counts as busy."""
+"""Turns for which several hosts count as busy once another one than the last has sent something."""
 
 
 class LoopTurns(trio.abc.Instrument):
@@ -149,9 +149,10 @@ class LoopTurns(trio.abc.Instrument):
         """Calls a function in the next turn, which may wake tasks, but must not raise."""
 
     def note(self, sender: object) -> None:
-        """Note which host has sent what is handled now."""
+        """Note which host has sent what is handled now. `sender`: its name or identity, which may be kept."""
         if sender != self._sender:
-            self._sender, self._shared_until, self.is_shared = sender, self.number + SHARED_FOR, True
+            self.is_shared = self._sender is not None
+            self._sender, self._shared_until = sender, self.number + SHARED_FOR
 
     def before_io_wait(self, timeout: float) -> None:
         """End the present turn."""

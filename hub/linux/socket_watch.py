@@ -3,14 +3,15 @@
 One set of all sockets is watched. To wait for one costs no system call, and no task is woken for it. Each event is told
 once, and to the owner that has the socket then: a socket is removed before it is closed.
 
-Sockets belong to senders, which take turns: one that has many sockets does not keep another waiting. As long as several
-have something to tell, few events of each are told in one step of the loop.
+Sockets belong to senders, which take turns: one that has many sockets does not keep another waiting. While several are
+busy, few events of each are told in one step of the loop. Sockets of no sender, which are those of upstreams and of
+strangers, share what is left of it.
 """
 
 import logging
 import select
 from collections.abc import Callable, Hashable
-from itertools import chain, islice
+from itertools import islice
 from typing import Final
 
 import trio
@@ -23,9 +24,9 @@ _BYTES: Final = _HANGUPS | select.EPOLLIN
 TURN: Final = 64
 """Events that are told in one step of the loop; all other tasks have their turn then."""
 SHARED_TURN: Final = 8
-"""Events of one sender that are told in one step while there are several."""
+"""Events of one sender that are told in one step while several are busy; fewer, if these are many."""
 SHARED_FOR: Final = 100
-"""Steps for which a sender counts as one that has something to tell."""
+"""Steps for which several senders count as busy once another one than the last had an event."""
 MAX_EVENTS: Final = 1_024
 """Events that are taken from the kernel at once."""
 
@@ -44,11 +45,12 @@ class SocketWatch:
         self._owners: dict[int, OnEvent] = {}
         self._senders: dict[int, Hashable] = {}
         """By descriptor, where it is known who sends."""
-        self._untold: dict[int, int] = {}
-        """Events, by descriptor."""
+        self._untold: dict[Hashable, dict[int, int]] = {}
+        """Events by descriptor, by sender; None: by those that are none."""
         self._last: Hashable = None
+        """A sender of the last step that had any."""
         self._shared_for = 0
-        """One of the senders that last took turns, or None; the steps for which there still count as several."""
+        """Steps for which several senders still count as busy."""
 
     def add(self, descriptor: int, on_event: OnEvent) -> None:
         """Tell `on_event` of hang-ups and of bytes, until `remove`. A descriptor that is watched gets another owner."""
@@ -60,12 +62,15 @@ class SocketWatch:
         """Watch it no more: to be called before it is closed. Harmless when called again."""
         if self._owners.pop(descriptor, None) is not None:
             self._epoll.unregister(descriptor)
+            self._take(descriptor)
             self._senders.pop(descriptor, None)
-            self._untold.pop(descriptor, None)
 
     def belongs(self, descriptor: int, sender: Hashable) -> None:
         """From now on what comes over a socket counts as sent by `sender`."""
-        self._senders[descriptor] = sender
+        if self._senders.get(descriptor) != sender:
+            event = self._take(descriptor)
+            self._senders[descriptor] = sender
+            self._put(descriptor, event)
 
     def heed(self, descriptor: int, *, bytes: bool) -> None:
         """Tell of bytes, or only of hang-ups, from now on; what is there already is told anew."""
@@ -80,9 +85,9 @@ class SocketWatch:
                 else:
                     await wait_readable(self._epoll.fileno())
                 for descriptor, event in self._epoll.poll(0, MAX_EVENTS):
-                    self._untold[descriptor] = self._untold.get(descriptor, 0) | event
+                    self._put(descriptor, event)
                 for descriptor in self._choose():
-                    event, on_event = self._untold.pop(descriptor, 0), self._owners.get(descriptor)
+                    event, on_event = self._take(descriptor), self._owners.get(descriptor)
                     if not event or on_event is None:  # it was removed a moment ago
                         continue
                     try:
@@ -93,21 +98,44 @@ class SocketWatch:
             self._owners.clear()
             self._epoll.close()
 
+    def _put(self, descriptor: int, event: int) -> None:
+        """Keep an event until it is told."""
+        if event:
+            events = self._untold.setdefault(self._senders.get(descriptor), {})
+            events[descriptor] = events.get(descriptor, 0) | event
+
+    def _take(self, descriptor: int) -> int:
+        """Take the events of a socket that are not told; 0: there are none."""
+        sender = self._senders.get(descriptor)
+        if (events := self._untold.get(sender)) is None:
+            return 0
+        event = events.pop(descriptor, 0)
+        if not events:
+            del self._untold[sender]
+        return event
+
     def _choose(self) -> list[int]:
-        """The sockets whose events are told in this step."""
-        senders = set(map(self._senders.get, self._untold))
-        if senders <= {self._last}:
+        """The sockets whose events are told in this step. Who has had a turn comes last in the next one."""
+        untold = self._untold
+        rest = untold.pop(None, None)
+        busy = [*islice(untold, TURN)]
+        if busy in ([], [self._last]):
             self._shared_for = max(0, self._shared_for - 1)
         else:
-            self._last, self._shared_for = senders.pop(), SHARED_FOR
-        if not self._shared_for:
-            return [*islice(self._untold, TURN)]
-        by_sender: dict[Hashable, list[int]] = {}
-        for descriptor in self._untold:
-            its = by_sender.setdefault(self._senders.get(descriptor), [])
-            if len(its) < SHARED_TURN:
-                its.append(descriptor)
-        return [*islice(chain(*by_sender.values()), TURN)]  # whose event is the oldest comes first
+            self._shared_for = SHARED_FOR if len(busy) > 1 or self._last is not None else 0
+            self._last = busy[0]
+        if self._shared_for:
+            most = max(1, min(SHARED_TURN, TURN // max(1, len(busy))))
+        else:
+            most = TURN if rest is None else TURN // 2
+        chosen: list[int] = []
+        for sender in busy:
+            untold[sender] = events = untold.pop(sender)
+            chosen += islice(events, most)
+        if rest is not None:
+            untold[None] = rest
+            chosen += islice(rest, max(SHARED_TURN, TURN - len(chosen)))
+        return chosen
 
 
 _WATCH: Final = trio.lowlevel.RunVar[SocketWatch]("socket watch")

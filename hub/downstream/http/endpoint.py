@@ -125,7 +125,8 @@ class Endpoint:
             response.reply(identity.status, identity.body, identity.headers)
             return None
         path = request.path
-        sender = request.headers.get("mcp-session-id") or identity
+        session = request.headers.get("mcp-session-id", "")
+        sender = session if session in self.sessions else identity
         self._turns.note(sender)
         response.take_turns_as(sender)
         view = EVERYTHING if path == "/mcp" else None

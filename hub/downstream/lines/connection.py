@@ -226,7 +226,7 @@ class LineHost(Host):
                 self._reply(None, Failure(mcp.INVALID_REQUEST, "The message is too long; the connection is closed"))
                 return False
             self.seen = now()
-            turns.note(self)
+            turns.note(self.id)
             begun = self._handle(line)
             if self._owes_digests and (self.open or self.caller is None):
                 self._owes_digests = False

@@ -171,6 +171,10 @@ async def test_a_sender_with_many_sockets_keeps_no_other_waiting(watch):
         for pair, name in (*((each, "many") for each in many), (one, "one")):
             watch.belongs(pair.mine.fileno(), name)
             watch.add(pair.mine.fileno(), lambda hung_up, pair=pair, name=name: hear(pair, name))
+        for pair in (many[0], one):
+            pair.peer.send(b"x")
+        await settle()
+        told.clear()
         for pair in many:
             pair.peer.send(b"x")
         await settle()
@@ -205,3 +209,62 @@ async def test_one_that_is_alone_has_long_steps_again(watch):
     finally:
         for pair in (*many, one):
             pair.close()
+
+
+async def test_as_many_senders_as_there_are_have_a_turn_in_each_step(watch):
+    """Of the last one, too, whose only event comes when all the others have more than fits in a step."""
+    told: list[str] = []
+    pairs = [(Pair(watch), str(number // 20)) for number in range(20 * 16)]
+    last = Pair(watch), "last"
+    try:
+        for pair, name in (*pairs, last):
+            watch.belongs(pair.mine.fileno(), name)
+            watch.add(pair.mine.fileno(), lambda hung_up, name=name: told.append(name))
+            pair.peer.send(b"x")
+        await settle()
+        most = TURN // 17
+        assert Counter(told[: 16 * most + 1]) == {"last": 1} | {str(number): most for number in range(16)}
+        assert Counter(told) == Counter(name for _, name in (*pairs, last))
+    finally:
+        for pair, _ in (*pairs, last):
+            pair.close()
+
+
+@pytest.mark.parametrize("guests", [0, 1, 9])
+async def test_strangers_and_guests_keep_each_other_waiting_for_a_step_at_most(watch, guests):
+    told: list[str] = []
+    pairs = [(Pair(watch), None) for _ in range(3 * TURN)]
+    pairs += [(Pair(watch), str(number % guests)) for number in range(40 * guests)]
+    try:
+        for pair, name in pairs:
+            if name is not None:
+                watch.belongs(pair.mine.fileno(), name)
+            watch.add(pair.mine.fileno(), lambda hung_up, name=name: told.append(name or ""))
+            pair.peer.send(b"x")
+        await settle()
+        step = Counter(told[: TURN + (SHARED_TURN - 1 if guests == 9 else 0)])
+        assert step[""] == {0: TURN, 1: TURN // 2, 9: SHARED_TURN}[guests]
+        assert all(step[str(number)] == {1: TURN // 2, 9: TURN // 9}[guests] for number in range(guests))
+        assert len(told) == len(pairs)
+    finally:
+        for pair, _ in pairs:
+            pair.close()
+
+
+async def test_an_event_goes_along_when_a_socket_gets_another_sender(watch, pairs):
+    """It is told once, and nothing of it is left for who has the descriptor next."""
+    mine = pairs[0]
+    for pair in pairs:
+        watch.add(pair.mine.fileno(), lambda hung_up, pair=pair: join(pair.told.append(hung_up)))
+        pair.peer.send(b"x")
+
+    def join(_: None) -> None:
+        for pair in pairs:
+            watch.belongs(pair.mine.fileno(), "host")
+
+    await settle()
+    assert [pair.told for pair in pairs] == [[False], [False]]
+    mine.peer.close()
+    watch.remove(mine.mine.fileno())
+    await settle()
+    assert mine.told == [False]
