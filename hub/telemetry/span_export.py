@@ -25,6 +25,7 @@ from hub.telemetry.span import Span
 
 log = logging.getLogger("hubd.tracing")
 QUEUE: Final = 2_048
+"""Operations that may wait for a collector, each with its messages. What comes beyond that is dropped, and counted."""
 SCHEMA: Final = "https://opentelemetry.io/schemas/gen-ai/1.42.0"
 SILENCE_S: Final = 60.0
 _SAMPLED: Final = TraceFlags(TraceFlags.SAMPLED)
@@ -33,14 +34,14 @@ _NANO: Final = 1_000_000_000
 
 
 class PendingSpans(Struct, frozen=True, gc=False):
-    """Spans of something that is over, as the SDK's queue takes them; they are made in the SDK's thread."""
+    """Spans of an operation that is over, as the SDK's queue takes them; they are made in the SDK's thread."""
 
     context: ClassVar[SpanContext] = SpanContext(1, 1, False, _SAMPLED)
     """All that the queue looks at: that it is sampled."""
     describe: Callable[[], Iterable[Span]]
     count: int
     end: int
-    """The time of its end, in nanoseconds."""
+    """The end of the operation, in nanoseconds since 1970."""
 
 
 class SpanExport:
@@ -76,8 +77,8 @@ class SpanExport:
         self._given += 1
 
     def _read(self, span: Span, end: int) -> ReadableSpan:
-        """A span in the form of the SDK. `end`: the time of the end of what it is told with."""
-        end -= int(span.ago_s * _NANO)
+        """A span in the form of the SDK. `end`: the end of its operation."""
+        end -= int(span.before_s * _NANO)
         context = SpanContext(span.trace_id, span.span_id, False, _SAMPLED, _state(span.state))
         parent = None
         if span.parent_id:
@@ -112,7 +113,7 @@ class CountedExport:
     """An exporter of spans, as the SDK has them, that makes these, and counts which did not arrive."""
 
     def __init__(self, inner: OTLPSpanExporter, read: Callable[[Span, int], ReadableSpan]) -> None:
-        """`read`: a span that ends then in the form of the SDK."""
+        """`read`: a span in the form of the SDK, told the end of its operation."""
         self._inner = inner
         self._read = read
         self.taken = 0
@@ -138,7 +139,7 @@ class CountedExport:
 
 
 class Complaints(logging.Filter):
-    """Logs one line a minute in place of all that the SDK logs, and of what it cannot take."""
+    """Logs one line a minute in place of all that the SDK logs, and for spans that have no room in its queue."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -9,6 +9,7 @@ from functools import partial
 from random import Random
 from time import perf_counter
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
 
 import trio
 from msgspec import Struct, field
@@ -20,7 +21,15 @@ from hub.link.call_interface import Caller
 from hub.link.module_loading import load
 from hub.telemetry.operation_record import CANCELLED, OK, Ended, sum_up
 from hub.telemetry.record_call_contents import NO_CONTENT, ContentRecorder
-from hub.telemetry.span import Hop, Place, SentMessage, Span, TracedOperation, describe_question
+from hub.telemetry.span import (
+    Attributes,
+    SentMessage,
+    Span,
+    SpanIds,
+    TracedOperation,
+    describe_question,
+    describe_transport,
+)
 from hub.wire.jsonrpc import Failure, Reply, Result, peek_str
 from hub.wire.mcp import COMPLETE, PROMPTS_GET, RESOURCES_READ, TOOLS_CALL
 from hub.wire.questions.askable_questions import Question
@@ -33,22 +42,25 @@ TRACED: Final = (TOOLS_CALL, PROMPTS_GET, RESOURCES_READ, COMPLETE)
 STOP_S: Final = 2.0
 """Time for the last spans to go out."""
 MAX_TEXT: Final = 500
-MAX_SESSION: Final = 128
-"""Characters of the name of a session that tell it from others."""
+MAX_SESSION: Final = 1_024
+"""Characters of the id of a session that are looked at; no id of the hub's is longer."""
+MAX_TOGETHER: Final = 16
+"""Messages of which a collector is told together with their operation. Of those of a long task, which may be
+thousands, it is told at once."""
 
 
 class OpenCall(Struct):
     """An operation of a host that is traced, while it runs."""
 
     intent: Intent
-    place: Place
-    span_id: int
+    ids: SpanIds
+    parent_id: int
     text: str = ""
     """What an error said."""
     running: list[tuple[int, float]] = field(default_factory=list)
     """The messages that are with the upstream: their spans, and when they were sent."""
     sent: list[SentMessage] = field(default_factory=list)
-    """Those that are over."""
+    """Messages that are over, of which the collector is told together with the operation."""
     is_over: bool = False
 
 
@@ -62,8 +74,6 @@ class Tracing:
         self._wall = wall
         self._version = version
         self._random = Random()
-        self.bits = self._random.getrandbits
-        """Makes an id of so many bits."""
         self._sample = 1.0
         self._config = TracingConfig()
         self._export: SpanExport | None = None
@@ -79,17 +89,17 @@ class Tracing:
     async def prepare(self, config: TracingConfig) -> bool:
         """Take over a configuration, but for the stages; True: `adjust` has to follow. Cancellation: it may not have
         been taken over."""
-        before = self._export
+        before, export = self._export, None
         if config == self._config or (not config.enabled and before is None):
             return False
-        self._config, self._sample, self._export = config, config.sample, None
         if config.enabled and has_spans():
             await load("hub.telemetry.span_export")
             from hub.telemetry.span_export import SpanExport
 
             dropped = 0 if before is None else before.dropped
-            work = partial(SpanExport, config, self._wall, self._version, dropped)
-            self._export = await trio.to_thread.run_sync(work)
+            export = await trio.to_thread.run_sync(partial(SpanExport, config, self._wall, self._version, dropped))
+        self._send_over()
+        self._config, self._sample, self._export = config, config.sample, export
         await _close(before)
         return True
 
@@ -119,34 +129,39 @@ class Tracing:
         try:
             await trio.sleep_forever()
         finally:
+            self._send_over()
             with trio.move_on_after(STOP_S, shield=True):
                 await _close(self._export)
 
-    # Every traced call comes by, so all below calls few functions of ours; `hub.telemetry.span` makes the spans.
+    # Every traced call comes by, so all below calls few functions of ours; spans are described when they are sent.
 
     def begin(self, intent: Intent) -> OpenCall | None:
-        """An operation of a host begins. Its caller decides whether it is traced, or else chance."""
-        meta, bits = intent.operation.meta, self.bits
+        """An operation of a host begins. Its caller decides whether it is traced, or else chance; None: it is not."""
+        meta = intent.operation.meta
         parent = read_parent(peek_str(meta[TRACEPARENT])) if TRACEPARENT in meta else None
         if parent is not None:
             if not parent.is_sampled:
                 return None
-            place = Place(parent.trace_id, parent.span_id)
+            trace_id, parent_id = parent.trace_id, parent.span_id
         elif self._sample >= 1 or self._random.random() < self._sample:
-            place = Place(bits(128) or 1, 0)
+            trace_id, parent_id = self._random.getrandbits(128) or 1, 0
         else:
             return None
-        call = self.open[intent.ref] = OpenCall(intent, place, bits(64) or 1)
+        call = self.open[intent.ref] = OpenCall(intent, SpanIds(trace_id, self.new_id()), parent_id)
         return call
 
     def hear_question(
-        self, below: Place, ref: int, caller: Caller, question: Question, took_s: float, reply: Reply | None
+        self, above: SpanIds, ref: int, caller: Caller, question: Question, took_s: float, reply: Reply | None
     ) -> None:
-        """Send the spans of a question that the host of a traced operation was asked; that may be over by now."""
+        """Send the spans of a question that the host of a traced operation was asked."""
         outcome = CANCELLED if reply is None else str(reply.code) if isinstance(reply, Failure) else ""
-        ids = self.bits(64) or 1, self.bits(64) or 1
-        spans = describe_question(below, ids, ref, question, caller, took_s, outcome, _text(reply))
-        self.add(lambda: spans, len(spans))
+        ids = self.new_id(), self.new_id()
+        if spans := describe_question(above, ids, ref, question, caller, took_s, outcome, _text(reply)):
+            self.add(lambda: spans, len(spans))
+
+    def new_id(self) -> int:
+        """The id of a new span."""
+        return self._random.getrandbits(64) or 1
 
     def add(self, describe: Callable[[], Iterable[Span]], count: int) -> None:
         """Send spans of something that ends now, without waiting."""
@@ -156,36 +171,42 @@ class Tracing:
     def hear(self, ended: Ended) -> None:
         """Send the spans of an operation that is over, if it is traced."""
         call = self.open.pop(ended.ref, None)
-        if call is None or self._export is None:
+        if call is None:
             return
         call.is_over = True
         intent = call.intent
-        host, headers, session, address, link, content = intent.host, intent.host.headers, "", "", None, NO_CONTENT
-        if headers:
-            session = headers.get("mcp-session-id", "")[:MAX_SESSION]
-            if (ends := host.find_ends()) is not None:
-                address = ends.peer[0]
-            if TRACEPARENT in headers:
-                link = read_parent(headers[TRACEPARENT])
+        host, headers, meta, content = intent.host, intent.host.headers, intent.operation.meta, NO_CONTENT
+        host.follow_questions(None)
         if self._contents is not None and intent.target.upstream.config.record:
             content = self._contents.find(ended.ref)
-        meta = intent.operation.meta
-        over = TracedOperation(
-            call.place,
-            call.span_id,
-            ended,
-            call.text,
-            call.sent,
-            intent.request.id,
-            host.caller.version,
-            host.view.profile,
-            session,
-            address,
-            (peek_str(meta[TRACESTATE]) or "") if TRACESTATE in meta else "",
-            link,
-            content,
+        ends, session = host.find_ends(), headers.get("mcp-session-id")
+        operation = TracedOperation(
+            ids=call.ids,
+            parent_id=call.parent_id,
+            ended=ended,
+            text=call.text,
+            sent=call.sent,
+            request_id=intent.request.id,
+            version=host.caller.version,
+            profile=host.view.profile,
+            session=session and session[:MAX_SESSION],
+            address=ends and ends.peer[0],
+            state=(peek_str(meta[TRACESTATE]) or "") if TRACESTATE in meta else "",
+            link=read_parent(headers[TRACEPARENT]) if TRACEPARENT in headers else None,
+            content=content,
         )
-        self._export.add(over.describe, 1 + len(call.sent))
+        self.add(operation.describe, 1 + len(call.sent))
+
+    def _send_over(self) -> None:
+        """Send the messages that are over, of operations that are not."""
+        for call in self.open.values():
+            for message in call.sent:
+                self.send(message)
+            call.sent.clear()
+
+    def send(self, message: SentMessage) -> None:
+        """Send the span of one message."""
+        self.add(lambda: [message.describe(message.ended_at)], 1)
 
 
 class ReceivedCalls(Stage):
@@ -196,8 +217,8 @@ class ReceivedCalls(Stage):
 
     def admits(self, intent: Intent) -> None:
         if (call := self._tracing.begin(intent)) is not None:
-            below = Place(call.place.trace_id, call.span_id)  # no call, which would hold the host, which holds this
-            intent.host.follow_questions(partial(self._tracing.hear_question, below, intent.ref, intent.host.caller))
+            hear = partial(self._tracing.hear_question, call.ids, intent.ref, intent.host.caller)
+            intent.host.follow_questions(hear)
 
     def left(self, intent: Intent, outcome: Outcome) -> None:
         if type(outcome) is not Result and (call := self._tracing.open.get(intent.ref)) is not None:
@@ -215,7 +236,11 @@ class SentMessages(Stage):
         are."""
         hidden = TRACE_KEYS if not config.trace_context else {BAGGAGE} if is_on and not config.trace_baggage else ()
         self._hidden = frozenset(hidden)
-        self._hop = Hop(name, config.url)
+        self._address: Attributes = {"network.transport": "pipe", "hubd.upstream": name}
+        if config.url is not None:
+            parts = urlsplit(config.url)
+            port = parts.port or (443 if parts.scheme in ("https", "wss") else 80)
+            self._address |= {**describe_transport("tcp"), "server.address": parts.hostname or "", "server.port": port}
 
     def admits(self, intent: Intent) -> None:
         meta = intent.operation.meta  # that of this operation alone, written when it is sent, which is next
@@ -223,11 +248,11 @@ class SentMessages(Stage):
             for name in self._hidden:
                 meta.pop(name, None)
         if (call := self._tracing.open.get(intent.ref)) is not None:
-            span_id = self._tracing.bits(64) or 1
+            span_id = self._tracing.new_id()
             call.running.append((span_id, perf_counter()))
             self._calls[intent.ref] = call
             if self._tells:
-                meta[TRACEPARENT] = write_parent(call.place.trace_id, span_id)
+                meta[TRACEPARENT] = write_parent(call.ids.trace_id, span_id)
 
     def left(self, intent: Intent, outcome: Outcome) -> None:
         call = self._calls.get(intent.ref)
@@ -239,21 +264,21 @@ class SentMessages(Stage):
         is_plain = type(outcome) is Result and outcome.says_error is False
         operation, target, now = intent.operation, intent.target, perf_counter()
         message = SentMessage(
-            self._hop,
+            call.ids,
             span_id,
             intent.ref,
             operation.method,
             target.route.original,
             target.upstream.snapshot.version,
+            self._address,
             now,
             now - began,
             operation.waited_s,
             OK if is_plain else sum_up(outcome).outcome,
             "" if is_plain else _text(outcome),
         )
-        if call.is_over:
-            place = Place(call.place.trace_id, call.span_id)
-            self._tracing.add(lambda: [message.describe(place)], 1)
+        if call.is_over or len(call.sent) >= MAX_TOGETHER:
+            self._tracing.send(message)
         else:
             call.sent.append(message)
 

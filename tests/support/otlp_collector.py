@@ -82,7 +82,8 @@ class CollectedSpan:
         self.state = span.trace_state
         self.attributes = attributes_of(span)
         self.is_error, self.text = span.status.code == 2, span.status.message
-        self.took_s = (span.end_time_unix_nano - span.start_time_unix_nano) / 1e9
+        self.began, self.ended = span.start_time_unix_nano, span.end_time_unix_nano
+        self.took_s = (self.ended - self.began) / 1e9
         self.links = [(link.trace_id.hex(), link.span_id.hex()) for link in span.links]
         self.resource, self.schema = resource, scope.scope.name
 

@@ -7,13 +7,17 @@ import sys
 import time
 
 import pytest
+import trio
 
 from config.loading.checks import hub as checks
 from config.settings import HubConfig, TracingConfig
 from hub.control.client import ControlClient
 from hub.control.methods import RELOAD
-from hub.wire.mcp import CLIENT_CAPABILITIES_KEY
+from hub.telemetry.tracing import MAX_TOGETHER
+from hub.wire.mcp import CLIENT_CAPABILITIES_KEY, L4, MODERN
+from tests.journeys.test_journey_tasks import TaskServer, tasks_of
 from tests.support.attached import INITIALIZE, Host, Post, ready, said, upstream
+from tests.support.house import a_house
 from tests.support.otlp_collector import collecting
 from tests.support.processes import ROOT, free_port, running_hub
 
@@ -101,6 +105,7 @@ def test_a_call_is_one_trace(tmp_path, era, server):
     }
     assert received.resource["service.name"] == "hubd"
     assert 0 < sent.took_s <= received.took_s
+    assert received.began <= sent.began <= sent.ended <= received.ended
     assert error["code"] == -32602
     failed = [span for span in spans if span.is_error]
     assert [each.text for each in failed] == ["no such issue"] * 2
@@ -134,6 +139,8 @@ def test_each_step_of_a_pipeline_is_a_call_of_the_trace_of_its_host(tmp_path, er
     received = [span for span in spans if span.is_server]
     assert [(span.name, span.trace, span.parent) for span in received] == [("tools/call files__echo", TRACE, SPAN)] * 2
     assert sorted(span.parent for span in spans if not span.is_server) == sorted(span.id for span in received)
+    addresses = [span.attributes.get("client.address") for span in received]
+    assert addresses == [None if era == "legacy" else "127.0.0.1"] * 2
 
 
 @pytest.mark.covers("OT-2", "OT-3")
@@ -334,6 +341,69 @@ def test_what_does_not_fit_is_counted(monkeypatch):
         collector.mode = "ok"
         collector.ended.set()
         export.close()
+
+
+@pytest.mark.covers("OT-3", "OT-6")
+async def test_of_a_long_task_a_collector_hears_while_it_runs(autojump_clock):
+    """A host that knows no tasks waits for one, and each question how it does is a message of its own."""
+    heard = []
+
+    async def work(task):
+        await trio.sleep(60)
+        heard.extend(collector.await_spans(8))
+        task.complete({"content": []})
+
+    fake = TaskServer(MODERN, work)
+    with collecting() as collector:
+        traced = TracingConfig(enabled=True, endpoint=collector.url)
+        async with a_house({"files": fake}, tracing=traced) as house:
+            host = await house.host("lines", L4)
+            await host.result("tools/call", {"name": "files__slow"})
+            spans = collector.await_spans(2 + len(tasks_of(fake, "tasks/get")))
+    (received,) = [span for span in spans if span.is_server]
+    assert {span.parent for span in spans if span is not received} == {received.id}
+    assert not any(span.is_server for span in heard)
+    assert len(spans) > MAX_TOGETHER + 8
+
+
+@pytest.mark.covers("OT-6")
+def test_what_was_sent_before_it_ends_reaches_the_collector(tmp_path):
+    asking = (
+        f"[upstreams.asking]\ncommand = {json.dumps(sys.executable)}\nargs = {json.dumps([str(SHARED), 'modern'])}\n"
+    )
+    with collecting() as collector:
+        on = config(collector.url, more=asking + "era = 'modern'\n")
+        with running_hub(tmp_path, on) as hub, Host(hub) as host:
+            host.ask(0, "initialize", INITIALIZE | {"capabilities": {"elicitation": {}}})
+            host.receive()
+            host.ask(1, "tools/call", {"name": "asking__ask", "arguments": {}})
+            asked = host.receive()
+            hub.config.write_text(on.replace("enabled = true", "enabled = false"))
+            with ControlClient(f"{hub.env['XDG_RUNTIME_DIR']}/hubd/control.sock") as client:
+                client.request(RELOAD)
+            (sent,) = collector.await_spans(1)
+            host.send({"jsonrpc": "2.0", "id": asked["id"], "result": {"action": "decline"}})
+            assert host.receive()["id"] == 1
+    assert sent.name == "tools/call ask"
+
+
+@pytest.mark.covers("OT-4")
+def test_a_question_of_a_call_that_is_cancelled_has_no_span(tmp_path):
+    script = {"on": {"tools/call:curious": [["ask", "sampling/createMessage", {"messages": [], "maxTokens": 1}]]}}
+    with collecting() as collector:
+        text = config(collector.url, more=upstream("asking", script))
+        with running_hub(tmp_path, text) as hub, Host(hub) as host:
+            host.ask(0, "initialize", INITIALIZE | {"capabilities": {"sampling": {}}})
+            host.receive()
+            host.ask(1, "tools/call", {"name": "asking__curious", "arguments": {}})
+            assert host.receive()["method"] == "sampling/createMessage"
+            host.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}})
+            assert host.receive()["method"] == "notifications/cancelled"
+            call(hub, host, "legacy", id=2)
+            spans = collector.await_spans(4)
+    assert sorted(span.name for span in spans) == sorted(
+        ["tools/call asking__curious", "tools/call curious", "tools/call files__echo", "tools/call echo"]
+    )
 
 
 @pytest.mark.covers("OT-7")
