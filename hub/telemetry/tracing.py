@@ -153,7 +153,7 @@ class Tracing:
     def hear_question(
         self, above: SpanIds, ref: int, caller: Caller, question: Question, took_s: float, reply: Reply | None
     ) -> None:
-        """Send the spans of a question that the host of a traced operation was asked."""
+        """Send the spans of a question that the host of a traced operation was asked; that may be over by now."""
         outcome = CANCELLED if reply is None else str(reply.code) if isinstance(reply, Failure) else ""
         ids = self.new_id(), self.new_id()
         if spans := describe_question(above, ids, ref, question, caller, took_s, outcome, _text(reply)):
@@ -176,7 +176,6 @@ class Tracing:
         call.is_over = True
         intent = call.intent
         host, headers, meta, content = intent.host, intent.host.headers, intent.operation.meta, NO_CONTENT
-        host.follow_questions(None)
         if self._contents is not None and intent.target.upstream.config.record:
             content = self._contents.find(ended.ref)
         ends, session = host.find_ends(), headers.get("mcp-session-id")
@@ -216,9 +215,11 @@ class ReceivedCalls(Stage):
         self._tracing = tracing
 
     def admits(self, intent: Intent) -> None:
-        if (call := self._tracing.begin(intent)) is not None:
-            hear = partial(self._tracing.hear_question, call.ids, intent.ref, intent.host.caller)
-            intent.host.follow_questions(hear)
+        call, host = self._tracing.begin(intent), intent.host
+        if call is None:
+            host.follow_questions(None)  # it may have asked for several things
+        else:  # not the call itself, which would hold the host, which holds this
+            host.follow_questions(partial(self._tracing.hear_question, call.ids, intent.ref, host.caller))
 
     def left(self, intent: Intent, outcome: Outcome) -> None:
         if type(outcome) is not Result and (call := self._tracing.open.get(intent.ref)) is not None:

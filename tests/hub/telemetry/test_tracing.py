@@ -388,7 +388,7 @@ def test_what_was_sent_before_it_ends_reaches_the_collector(tmp_path):
 
 
 @pytest.mark.covers("OT-4")
-def test_a_question_of_a_call_that_is_cancelled_has_no_span(tmp_path):
+def test_a_question_of_a_call_that_is_cancelled_is_cancelled_too(tmp_path):
     script = {"on": {"tools/call:curious": [["ask", "sampling/createMessage", {"messages": [], "maxTokens": 1}]]}}
     with collecting() as collector:
         text = config(collector.url, more=upstream("asking", script))
@@ -399,11 +399,12 @@ def test_a_question_of_a_call_that_is_cancelled_has_no_span(tmp_path):
             assert host.receive()["method"] == "sampling/createMessage"
             host.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}})
             assert host.receive()["method"] == "notifications/cancelled"
-            call(hub, host, "legacy", id=2)
             spans = collector.await_spans(4)
-    assert sorted(span.name for span in spans) == sorted(
-        ["tools/call asking__curious", "tools/call curious", "tools/call files__echo", "tools/call echo"]
-    )
+    names = ["tools/call asking__curious", "tools/call curious", *["sampling/createMessage"] * 2]
+    assert sorted(span.name for span in spans) == sorted(names)
+    assert {span.attributes["error.type"] for span in spans} == {"cancelled"}
+    (received,) = [span for span in spans if not span.parent]
+    assert {span.parent for span in spans if span is not received} == {received.id}
 
 
 @pytest.mark.covers("OT-7")
