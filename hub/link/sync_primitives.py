@@ -127,7 +127,7 @@ class Wakeup(Generic[T]):
         return outcome
 
 
-SHARED_TURN: Final = 8
+SHARED_TURN: Final = 3
 """Messages that are read over one connection in a turn while several hosts are busy."""
 SHARED_FOR: Final = 100
 """Turns for which several hosts count as busy once another one than the last has sent something."""

@@ -23,8 +23,10 @@ _HANGUPS: Final = select.EPOLLRDHUP | select.EPOLLET
 _BYTES: Final = _HANGUPS | select.EPOLLIN
 TURN: Final = 64
 """Events that are told in one step of the loop; all other tasks have their turn then."""
-SHARED_TURN: Final = 8
+SHARED_TURN: Final = 3
 """Events of one sender that are told in one step while several are busy; fewer, if these are many."""
+LEAST_REST: Final = 8
+"""Events of no sender that are told in one step, however many senders are busy."""
 SHARED_FOR: Final = 100
 """Steps for which several senders count as busy once another one than the last had an event."""
 MAX_EVENTS: Final = 1_024
@@ -134,7 +136,7 @@ class SocketWatch:
             chosen += islice(events, most)
         if rest is not None:
             untold[None] = rest
-            chosen += islice(rest, max(SHARED_TURN, TURN - len(chosen)))
+            chosen += islice(rest, max(LEAST_REST, TURN - len(chosen)))
         return chosen
 
 
