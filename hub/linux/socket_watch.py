@@ -23,7 +23,7 @@ _HANGUPS: Final = select.EPOLLRDHUP | select.EPOLLET
 _BYTES: Final = _HANGUPS | select.EPOLLIN
 TURN: Final = 64
 """Events that are told in one step of the loop; all other tasks have their turn then."""
-SHARED_TURN: Final = 3
+SHARED_TURN: Final = 2
 """Events of one sender that are told in one step while several are busy; fewer, if these are many."""
 LEAST_REST: Final = 8
 """Events of no sender that are told in one step, however many senders are busy."""
