@@ -8,6 +8,7 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from secrets import token_hex
 from threading import Lock
+from types import SimpleNamespace
 from typing import Any, ClassVar, Final
 
 from msgspec import Struct
@@ -36,8 +37,8 @@ _NANO: Final = 1_000_000_000
 class PendingSpans(Struct, frozen=True, gc=False):
     """Spans of an operation that is over, as the SDK's queue takes them; they are made in the SDK's thread."""
 
-    context: ClassVar[SpanContext] = SpanContext(1, 1, False, _SAMPLED)
-    """All that the queue looks at: that it is sampled."""
+    context: ClassVar = SimpleNamespace(trace_flags=SimpleNamespace(sampled=True))
+    """All that the queue looks at."""
     describe: Callable[[], Iterable[Span]]
     count: int
     end: int

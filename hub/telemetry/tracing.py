@@ -64,8 +64,8 @@ class OpenCall(Struct):
     is_over: bool = False
 
 
-class Tracing:
-    """The spans of one hub: stages for its chains, and where spans go. `received` has the outer stage of each upstream
+class Tracing(Stage):
+    """The spans of one hub, and where they go. `received` has the outer stage of each upstream, which is this object,
     and `sent` the innermost; both are empty while there is nothing to do."""
 
     def __init__(self, wall: Callable[[], float], version: str) -> None:
@@ -118,7 +118,7 @@ class Tracing:
             self.open.clear()
         else:
             listeners.append(self.hear)
-            self.received |= dict.fromkeys(configs, ReceivedCalls(self))
+            self.received |= dict.fromkeys(configs, self)
         for name, config in configs.items():
             if is_on or not config.trace_context:
                 self.sent[name] = SentMessages(self, name, config, is_on=is_on)
@@ -135,22 +135,29 @@ class Tracing:
 
     # Every traced call comes by, so all below calls few functions of ours; spans are described when they are sent.
 
-    def begin(self, intent: Intent) -> OpenCall | None:
-        """An operation of a host begins. Its caller decides whether it is traced, or else chance; None: it is not."""
-        meta = intent.operation.meta
+    def admits(self, intent: Intent) -> None:
+        """An operation of a host begins. Its caller decides whether it is traced, or else chance."""
+        meta, host, bits = intent.operation.meta, intent.host, self._random.getrandbits
+        host.hear_question = None  # of another one of the same request
         parent = read_parent(peek_str(meta[TRACEPARENT])) if TRACEPARENT in meta else None
-        if parent is not None:
-            if not parent.is_sampled:
-                return None
+        if parent is None:
+            if self._sample < 1 and self._random.random() >= self._sample:
+                return
+            trace_id, parent_id = bits(128) or 1, 0
+        elif parent.is_sampled:
             trace_id, parent_id = parent.trace_id, parent.span_id
-        elif self._sample >= 1 or self._random.random() < self._sample:
-            trace_id, parent_id = self._random.getrandbits(128) or 1, 0
         else:
-            return None
-        call = self.open[intent.ref] = OpenCall(intent, SpanIds(trace_id, self.new_id()), parent_id)
-        return call
+            return
+        ids = SpanIds(trace_id, bits(64) or 1)
+        self.open[intent.ref] = OpenCall(intent, ids, parent_id)
+        host.hear_question = partial(self._hear_question, ids, intent.ref, host.caller)  # which may outlive the call
 
-    def hear_question(
+    def left(self, intent: Intent, outcome: Outcome) -> None:
+        """It is over, as `hear` is told next, but for what an error said."""
+        if type(outcome) is not Result and (call := self.open.get(intent.ref)) is not None:
+            call.text = _text(outcome)
+
+    def _hear_question(
         self, above: SpanIds, ref: int, caller: Caller, question: Question, took_s: float, reply: Reply | None
     ) -> None:
         """Send the spans of a question that the host of a traced operation was asked; that may be over by now."""
@@ -194,7 +201,8 @@ class Tracing:
             link=read_parent(headers[TRACEPARENT]) if TRACEPARENT in headers else None,
             content=content,
         )
-        self.add(operation.describe, 1 + len(call.sent))
+        if self._export is not None:
+            self._export.add(operation.describe, 1 + len(call.sent))
 
     def _send_over(self) -> None:
         """Send the messages that are over, of operations that are not."""
@@ -206,24 +214,6 @@ class Tracing:
     def send(self, message: SentMessage) -> None:
         """Send the span of one message."""
         self.add(lambda: [message.describe(message.ended_at)], 1)
-
-
-class ReceivedCalls(Stage):
-    """Has the operations of hosts traced. `Tracing.hear` hears of their end."""
-
-    def __init__(self, tracing: Tracing) -> None:
-        self._tracing = tracing
-
-    def admits(self, intent: Intent) -> None:
-        call, host = self._tracing.begin(intent), intent.host
-        if call is None:
-            host.follow_questions(None)  # it may have asked for several things
-        else:  # not the call itself, which would hold the host, which holds this
-            host.follow_questions(partial(self._tracing.hear_question, call.ids, intent.ref, host.caller))
-
-    def left(self, intent: Intent, outcome: Outcome) -> None:
-        if type(outcome) is not Result and (call := self._tracing.open.get(intent.ref)) is not None:
-            call.text = _text(outcome)
 
 
 class SentMessages(Stage):
@@ -270,7 +260,7 @@ class SentMessages(Stage):
             intent.ref,
             operation.method,
             target.route.original,
-            target.upstream.snapshot.version,
+            target.upstream.offered.snapshot.version,
             self._address,
             now,
             now - began,
