@@ -43,7 +43,6 @@ OTHERS = {
     "hub/cli/setup/start_hub.py": {"systemd_units.call"},
     "hub/daemon/sign_in_requests.py": {"self._parts.sign_ins.begin"},
     "hub/routing/compose_chains.py": {"self._usage.begin"},
-    "hub/telemetry/tracing.py": {"self._tracing.begin"},
 }
 """Methods of such a name that are no doors."""
 ABOVE = [path for path in MODULES if path.relative_to(ROOT).parts[0] != "upstreams"]
