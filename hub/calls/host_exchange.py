@@ -171,7 +171,6 @@ class HostExchange:
         self.reported_at = 0.0
         self._has_asked = False
         self.hear_question: HearQuestion | None = None
-        """Told of questions that its host was asked; None: nobody is."""
         self._session: HostSession | None = None
         """Session of the host, once the request is over."""
 
@@ -244,6 +243,10 @@ class HostExchange:
     def note_unrecorded(self) -> None:
         """None of the stages that the request passed makes a record of it."""
         self.is_operation = False
+
+    def follow_questions(self, hear: HearQuestion | None) -> None:
+        """Tell `hear` of questions that its host was asked; None: nobody."""
+        self.hear_question = hear
 
     def close(self) -> None:
         """The request is about to be answered, or was cancelled: nothing can be asked on its stream any more."""

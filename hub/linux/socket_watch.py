@@ -4,8 +4,8 @@ One set of all sockets is watched. To wait for one costs no system call, and no 
 once, and to the owner that has the socket then: a socket is removed before it is closed.
 
 Sockets belong to senders, which take turns: one that has many sockets does not keep another waiting. While several are
-busy, few events of each are told in one step of the loop. Sockets of no sender, which are those of upstreams and of
-strangers, share what is left of it.
+busy, few events of each are told in one step of the loop. Strangers, whose sockets have no sender yet, share what is
+left of it. Upstreams send what somebody has asked for, so they need no turns.
 """
 
 import logging
@@ -26,11 +26,14 @@ TURN: Final = 64
 SHARED_TURN: Final = 2
 """Events of one sender that are told in one step while several are busy; fewer, if these are many."""
 LEAST_REST: Final = 8
-"""Events of no sender that are told in one step, however many senders are busy."""
+"""Events of strangers that are told in one step, however many senders are busy."""
 SHARED_FOR: Final = 100
 """Steps for which several senders count as busy once another one than the last had an event."""
 MAX_EVENTS: Final = 1_024
 """Events that are taken from the kernel at once."""
+
+ANSWERS: Final = "answers"
+"""The sender of sockets to upstreams."""
 
 OnEvent = Callable[[bool], None]
 """Takes an event: True: the peer has hung up, and may have sent something before; False: it has only sent something.
@@ -48,17 +51,20 @@ class SocketWatch:
         self._senders: dict[int, Hashable] = {}
         """By descriptor, where it is known who sends."""
         self._untold: dict[Hashable, dict[int, int]] = {}
-        """Events by descriptor, by sender; None: by those that are none."""
+        """Events by descriptor, by sender; None: by strangers."""
         self._last: Hashable = None
         """A sender of the last step that had any."""
         self._shared_for = 0
         """Steps for which several senders still count as busy."""
 
-    def add(self, descriptor: int, on_event: OnEvent) -> None:
-        """Tell `on_event` of hang-ups and of bytes, until `remove`. A descriptor that is watched gets another owner."""
+    def add(self, descriptor: int, on_event: OnEvent, sender: Hashable = None) -> None:
+        """Tell `on_event` of hang-ups and of bytes, until `remove`. A descriptor that is watched gets another owner.
+        `sender`: as `belongs` says it; None: nobody knows yet, or it is who it was."""
         if descriptor not in self._owners:
             self._epoll.register(descriptor, _BYTES)
         self._owners[descriptor] = on_event
+        if sender is not None:
+            self.belongs(descriptor, sender)
 
     def remove(self, descriptor: int) -> None:
         """Watch it no more: to be called before it is closed. Harmless when called again."""
@@ -119,7 +125,7 @@ class SocketWatch:
     def _choose(self) -> list[int]:
         """The sockets whose events are told in this step. Who has had a turn comes last in the next one."""
         untold = self._untold
-        rest = untold.pop(None, None)
+        answers, rest = untold.pop(ANSWERS, None), untold.pop(None, None)
         busy = [*islice(untold, TURN)]
         if busy in ([], [self._last]):
             self._shared_for = max(0, self._shared_for - 1)
@@ -131,12 +137,16 @@ class SocketWatch:
         else:
             most = TURN if rest is None else TURN // 2
         chosen: list[int] = []
+        if answers is not None:
+            untold[ANSWERS] = answers
+            chosen += islice(answers, TURN)
+        room = TURN + len(chosen)
         for sender in busy:
             untold[sender] = events = untold.pop(sender)
             chosen += islice(events, most)
         if rest is not None:
             untold[None] = rest
-            chosen += islice(rest, max(LEAST_REST, TURN - len(chosen)))
+            chosen += islice(rest, max(LEAST_REST, room - len(chosen)))
         return chosen
 
 

@@ -138,19 +138,18 @@ class Tracing(Stage):
     def admits(self, intent: Intent) -> None:
         """An operation of a host begins. Its caller decides whether it is traced, or else chance."""
         meta, host, bits = intent.operation.meta, intent.host, self._random.getrandbits
-        host.hear_question = None  # of another one of the same request
+        trace_id, parent_id, hear = 0, 0, None
         parent = read_parent(peek_str(meta[TRACEPARENT])) if TRACEPARENT in meta else None
         if parent is None:
-            if self._sample < 1 and self._random.random() >= self._sample:
-                return
-            trace_id, parent_id = bits(128) or 1, 0
+            if self._sample >= 1 or self._random.random() < self._sample:
+                trace_id = bits(128) or 1
         elif parent.is_sampled:
             trace_id, parent_id = parent.trace_id, parent.span_id
-        else:
-            return
-        ids = SpanIds(trace_id, bits(64) or 1)
-        self.open[intent.ref] = OpenCall(intent, ids, parent_id)
-        host.hear_question = partial(self._hear_question, ids, intent.ref, host.caller)  # which may outlive the call
+        if trace_id:
+            ids = SpanIds(trace_id, bits(64) or 1)
+            self.open[intent.ref] = OpenCall(intent, ids, parent_id)
+            hear = partial(self._hear_question, ids, intent.ref, host.caller)
+        host.follow_questions(hear)  # another operation of the same request may have followed them
 
     def left(self, intent: Intent, outcome: Outcome) -> None:
         """It is over, as `hear` is told next, but for what an error said."""

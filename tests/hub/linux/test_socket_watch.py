@@ -9,7 +9,7 @@ import trio
 import trio.testing
 
 from hub.link.sync_primitives import loop_turns
-from hub.linux.socket_watch import LEAST_REST, SHARED_FOR, SHARED_TURN, TURN, SocketWatch, socket_watch
+from hub.linux.socket_watch import ANSWERS, LEAST_REST, SHARED_FOR, SHARED_TURN, TURN, SocketWatch, socket_watch
 
 
 class Pair:
@@ -245,6 +245,22 @@ async def test_strangers_and_guests_keep_each_other_waiting_for_a_step_at_most(w
         known, others = {0: (0, TURN), 1: (TURN // 2, TURN // 2), TURN: (1, LEAST_REST)}[guests]
         step = Counter(told[: known * guests + others])
         assert step == Counter({str(number): known for number in range(guests)}) + Counter({"": others})
+        assert len(told) == len(pairs)
+    finally:
+        for pair, _ in pairs:
+            pair.close()
+
+
+async def test_upstreams_need_no_turns(watch):
+    """However many hosts are busy, all that upstreams have sent is told in the next step."""
+    told: list[str] = []
+    pairs = [(Pair(watch), ANSWERS if number % 2 else str(number)) for number in range(2 * TURN)]
+    try:
+        for pair, name in pairs:
+            watch.add(pair.mine.fileno(), lambda hung_up, name=name: told.append(name), name)
+            pair.peer.send(b"x")
+        await settle()
+        assert told[:TURN] == [ANSWERS] * TURN
         assert len(told) == len(pairs)
     finally:
         for pair, _ in pairs:

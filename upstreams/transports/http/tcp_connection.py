@@ -14,7 +14,7 @@ from trio.lowlevel import wait_readable, wait_writable
 
 from hub.link.channel import descriptor
 from hub.link.outbox import rest_of
-from hub.linux.socket_watch import socket_watch
+from hub.linux.socket_watch import ANSWERS, socket_watch
 from upstreams.fetch import connection
 from upstreams.transports.connect_to_url import CONNECT_S, Url, reach
 
@@ -71,7 +71,7 @@ class ClientConnection:
         """Let `reader` read what comes next, on a plain connection to the upstream `party`."""
         assert self._fd is not None
         self.reader = reader
-        self._watch.add(self._fd, reader.on_event)
+        self._watch.add(self._fd, reader.on_event, ANSWERS)
 
     def detach(self) -> None:
         """Leave what comes next to whoever sends a request."""
