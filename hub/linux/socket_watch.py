@@ -4,8 +4,9 @@ One set of all sockets is watched. To wait for one costs no system call, and no 
 once, and to the owner that has the socket then: a socket is removed before it is closed.
 
 Sockets belong to senders, which take turns: one that has many sockets does not keep another waiting. While several are
-busy, few events of each are told in one step of the loop. Strangers, whose sockets have no sender yet, share what is
-left of it. Upstreams send what somebody has asked for, so they need no turns.
+busy, few events of each are told in one step of the loop. Strangers, whose sockets have no sender yet, are one sender
+together; so is a host that connects anew for each request. Upstreams send what somebody has asked for: they take no
+turns.
 """
 
 import logging
@@ -22,11 +23,12 @@ log = logging.getLogger(__name__)
 _HANGUPS: Final = select.EPOLLRDHUP | select.EPOLLET
 _BYTES: Final = _HANGUPS | select.EPOLLIN
 TURN: Final = 64
-"""Events that are told in one step of the loop; all other tasks have their turn then."""
+"""Events of hosts, and as many of upstreams, that are told in one step of the loop; all other tasks have their turn
+then."""
 SHARED_TURN: Final = 2
 """Events of one sender that are told in one step while several are busy; fewer, if these are many."""
-LEAST_REST: Final = 8
-"""Events of strangers that are told in one step, however many senders are busy."""
+STRANGERS_TURN: Final = 8
+"""Events of strangers that are told in one step while there is somebody else."""
 SHARED_FOR: Final = 100
 """Steps for which several senders count as busy once another one than the last had an event."""
 MAX_EVENTS: Final = 1_024
@@ -59,7 +61,7 @@ class SocketWatch:
 
     def add(self, descriptor: int, on_event: OnEvent, sender: Hashable = None) -> None:
         """Tell `on_event` of hang-ups and of bytes, until `remove`. A descriptor that is watched gets another owner.
-        `sender`: as `belongs` says it; None: nobody knows yet, or it is who it was."""
+        `sender`: as of `belongs`; None: that is left as it is."""
         if descriptor not in self._owners:
             self._epoll.register(descriptor, _BYTES)
         self._owners[descriptor] = on_event
@@ -125,28 +127,24 @@ class SocketWatch:
     def _choose(self) -> list[int]:
         """The sockets whose events are told in this step. Who has had a turn comes last in the next one."""
         untold = self._untold
-        answers, rest = untold.pop(ANSWERS, None), untold.pop(None, None)
+        answers, strangers = untold.pop(ANSWERS, None), untold.pop(None, None)
         busy = [*islice(untold, TURN)]
         if busy in ([], [self._last]):
             self._shared_for = max(0, self._shared_for - 1)
         else:
             self._shared_for = SHARED_FOR if len(busy) > 1 or self._last is not None else 0
             self._last = busy[0]
-        if self._shared_for:
-            most = max(1, min(SHARED_TURN, TURN // max(1, len(busy))))
-        else:
-            most = TURN if rest is None else TURN // 2
+        most = max(1, min(SHARED_TURN, TURN // max(1, len(busy)))) if self._shared_for else TURN
         chosen: list[int] = []
-        if answers is not None:
-            untold[ANSWERS] = answers
-            chosen += islice(answers, TURN)
-        room = TURN + len(chosen)
         for sender in busy:
             untold[sender] = events = untold.pop(sender)
             chosen += islice(events, most)
-        if rest is not None:
-            untold[None] = rest
-            chosen += islice(rest, max(LEAST_REST, room - len(chosen)))
+        if answers is not None:
+            untold[ANSWERS] = answers
+            chosen += islice(answers, TURN)
+        if strangers is not None:
+            untold[None] = strangers
+            chosen += islice(strangers, STRANGERS_TURN if busy or self._shared_for else TURN)
         return chosen
 
 

@@ -2,7 +2,7 @@
 
     outer, once for each request of a host, and each owner of what it asks for
         Recorder      makes the record of an operation that is over, and counts it (`hub.telemetry`)
-        ReceivedCalls  has it traced (`hub.telemetry.tracing`)
+        Tracing  has it traced (`hub.telemetry.tracing`)
         ContentRecorder  keeps arguments and results where that is wanted (`hub.telemetry.record_call_contents`)
         CutResults    cuts long results of tools where that is wanted (`hub.routing.large_results`)
         Gate          lets pass what no rule denies (`hub.rules.policy`)

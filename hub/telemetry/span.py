@@ -50,7 +50,7 @@ class Span(Struct, frozen=True, gc=False):
     text: str = ""
     """The same in a sentence."""
     before_s: float = 0.0
-    """Seconds from its end to that of its operation, if it is told together with that."""
+    """Seconds from its end to that of its operation, or to when it was told by itself."""
     state: str = ""
     """The `tracestate`."""
     link: TraceParent | None = None
@@ -80,7 +80,7 @@ class SentMessage(Struct, frozen=True, gc=False):
     """What an error said."""
 
     def describe(self, end: float) -> Span:
-        """Its span. `end`: that of its operation, by the same clock; its own, if it is told by itself."""
+        """Its span. `end`: that of its operation, by the same clock; if it is told by itself, the time of that."""
         attributes: Attributes = {
             "mcp.method.name": self.method,
             **_about(self.method, self.own),

@@ -27,6 +27,8 @@ from hub.telemetry.span import Span
 log = logging.getLogger("hubd.tracing")
 QUEUE: Final = 2_048
 """Operations that may wait for a collector, each with its messages. What comes beyond that is dropped, and counted."""
+BATCH: Final = 256
+"""Operations that are sent at once."""
 SCHEMA: Final = "https://opentelemetry.io/schemas/gen-ai/1.42.0"
 SILENCE_S: Final = 60.0
 _SAMPLED: Final = TraceFlags(TraceFlags.SAMPLED)
@@ -46,26 +48,25 @@ class PendingSpans(Struct, frozen=True, gc=False):
 
 
 class SpanExport:
-    """Sends spans to the collector of a configuration. `wall` tells the time; `dropped`: those before it."""
+    """Sends spans to the collector of a configuration. `wall` tells the time."""
 
-    def __init__(self, config: TracingConfig, wall: Callable[[], float], version: str, dropped: int = 0) -> None:
+    def __init__(self, config: TracingConfig, wall: Callable[[], float], version: str) -> None:
         endpoint = f"{config.endpoint.rstrip('/')}/v1/traces" if config.endpoint else None
         headers = {name: value.reveal() for name, value in config.headers.items()}
         self._wall = wall
         self._counted = CountedExport(OTLPSpanExporter(endpoint=endpoint, headers=headers or None), self._read)
-        self._processor = BatchSpanProcessor(self._counted, max_queue_size=QUEUE)
+        self._processor = BatchSpanProcessor(self._counted, max_queue_size=QUEUE, max_export_batch_size=BATCH)
         about = {"service.name": "hubd", "service.version": version, "service.instance.id": token_hex(8)}
         self._resource = Resource.create(about)
         self._scope = InstrumentationScope("hubd", version, SCHEMA)
         self._given = 0
-        self._before = dropped
         self._overflow = 0
         hear_complaints()
 
     @property
     def dropped(self) -> int:
         """Spans that no collector has got."""
-        return self._before + self._overflow + self._counted.failed
+        return self._overflow + self._counted.failed
 
     def add(self, describe: Callable[[], Iterable[Span]], count: int) -> None:
         """Send spans of something that ends now, without waiting: so many, which `describe` makes in another thread."""

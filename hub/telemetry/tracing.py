@@ -77,6 +77,10 @@ class Tracing(Stage):
         self._sample = 1.0
         self._config = TracingConfig()
         self._export: SpanExport | None = None
+        self._closing: SpanExport | None = None
+        """The one before, which sends what it still has."""
+        self._lost = 0
+        """Spans that no collector has got of those before these."""
         self._contents: ContentRecorder | None = None
         self.open: dict[int, OpenCall] = {}
         """The operations that are traced and not over, by the numbers of their intents."""
@@ -84,7 +88,7 @@ class Tracing(Stage):
     @property
     def dropped(self) -> int:
         """Spans that no collector has got."""
-        return 0 if self._export is None else self._export.dropped
+        return self._lost + sum(each.dropped for each in (self._export, self._closing) if each is not None)
 
     async def prepare(self, config: TracingConfig) -> bool:
         """Take over a configuration, but for the stages; True: `adjust` has to follow. Cancellation: it may not have
@@ -96,11 +100,11 @@ class Tracing(Stage):
             await load("hub.telemetry.span_export")
             from hub.telemetry.span_export import SpanExport
 
-            dropped = 0 if before is None else before.dropped
-            export = await trio.to_thread.run_sync(partial(SpanExport, config, self._wall, self._version, dropped))
+            export = await trio.to_thread.run_sync(SpanExport, config, self._wall, self._version)
         self._send_over()
-        self._config, self._sample, self._export = config, config.sample, export
+        self._config, self._sample, self._export, self._closing = config, config.sample, export, before
         await _close(before)
+        self._closing, self._lost = None, self._lost + (0 if before is None else before.dropped)
         return True
 
     def adjust(
@@ -140,7 +144,9 @@ class Tracing(Stage):
         meta, host, bits = intent.operation.meta, intent.host, self._random.getrandbits
         trace_id, parent_id, hear = 0, 0, None
         parent = read_parent(peek_str(meta[TRACEPARENT])) if TRACEPARENT in meta else None
-        if parent is None:
+        if self._export is None:  # it has been turned off a moment ago
+            pass
+        elif parent is None:
             if self._sample >= 1 or self._random.random() < self._sample:
                 trace_id = bits(128) or 1
         elif parent.is_sampled:
@@ -212,7 +218,8 @@ class Tracing(Stage):
 
     def send(self, message: SentMessage) -> None:
         """Send the span of one message."""
-        self.add(lambda: [message.describe(message.ended_at)], 1)
+        now = perf_counter()
+        self.add(lambda: [message.describe(now)], 1)
 
 
 class SentMessages(Stage):

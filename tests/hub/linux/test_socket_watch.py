@@ -9,7 +9,7 @@ import trio
 import trio.testing
 
 from hub.link.sync_primitives import loop_turns
-from hub.linux.socket_watch import ANSWERS, LEAST_REST, SHARED_FOR, SHARED_TURN, TURN, SocketWatch, socket_watch
+from hub.linux.socket_watch import ANSWERS, SHARED_FOR, SHARED_TURN, STRANGERS_TURN, TURN, SocketWatch, socket_watch
 
 
 class Pair:
@@ -230,29 +230,27 @@ async def test_as_many_senders_as_there_are_have_a_turn_in_each_step(watch):
             pair.close()
 
 
-@pytest.mark.parametrize("guests", [0, 1, TURN])
-async def test_strangers_and_guests_keep_each_other_waiting_for_a_step_at_most(watch, guests):
-    told: list[str] = []
-    pairs = [(Pair(watch), None) for _ in range(3 * TURN)]
-    pairs += [(Pair(watch), str(number % guests)) for number in range(guests and 40 + 4 * guests)]
+@pytest.mark.parametrize(("guests", "most"), [(0, 0), (1, TURN), (TURN, 1)])
+async def test_guests_and_strangers_each_have_a_share_of_a_step(watch, guests, most):
+    others = STRANGERS_TURN if guests else TURN
+    names = [None] * (others + 1) + [str(number) for number in range(guests)] * (most + 1)
+    told: list[str | None] = []
+    pairs = [(Pair(watch), name) for name in names]
     try:
         for pair, name in pairs:
-            if name is not None:
-                watch.belongs(pair.mine.fileno(), name)
-            watch.add(pair.mine.fileno(), lambda hung_up, name=name: told.append(name or ""))
+            watch.add(pair.mine.fileno(), lambda hung_up, name=name: told.append(name), name)
             pair.peer.send(b"x")
         await settle()
-        known, others = {0: (0, TURN), 1: (TURN // 2, TURN // 2), TURN: (1, LEAST_REST)}[guests]
-        step = Counter(told[: known * guests + others])
-        assert step == Counter({str(number): known for number in range(guests)}) + Counter({"": others})
+        step = Counter(told[: most * guests + others])
+        assert step == Counter({str(number): most for number in range(guests)} | {None: others})
         assert len(told) == len(pairs)
     finally:
         for pair, _ in pairs:
             pair.close()
 
 
-async def test_upstreams_need_no_turns(watch):
-    """However many hosts are busy, all that upstreams have sent is told in the next step."""
+async def test_upstreams_take_no_turns(watch):
+    """However many hosts are busy, what upstreams have sent is told in the next step, behind what these have."""
     told: list[str] = []
     pairs = [(Pair(watch), ANSWERS if number % 2 else str(number)) for number in range(2 * TURN)]
     try:
@@ -260,7 +258,7 @@ async def test_upstreams_need_no_turns(watch):
             watch.add(pair.mine.fileno(), lambda hung_up, name=name: told.append(name), name)
             pair.peer.send(b"x")
         await settle()
-        assert told[:TURN] == [ANSWERS] * TURN
+        assert told[TURN:] == [ANSWERS] * TURN
         assert len(told) == len(pairs)
     finally:
         for pair, _ in pairs:
@@ -268,8 +266,6 @@ async def test_upstreams_need_no_turns(watch):
 
 
 async def test_an_event_goes_along_when_a_socket_gets_another_sender(watch, pairs):
-    """It is told once, and nothing of it is left for who has the descriptor next."""
-    mine = pairs[0]
     for pair in pairs:
         watch.add(pair.mine.fileno(), lambda hung_up, pair=pair: join(pair.told.append(hung_up)))
         pair.peer.send(b"x")
@@ -280,7 +276,21 @@ async def test_an_event_goes_along_when_a_socket_gets_another_sender(watch, pair
 
     await settle()
     assert [pair.told for pair in pairs] == [[False], [False]]
-    mine.peer.close()
-    watch.remove(mine.mine.fileno())
+
+
+async def test_nothing_is_left_for_who_has_a_descriptor_next(watch, pairs):
+    """Whoever is told first takes the other one's place, whose event is still to come."""
+    told: list[str] = []
+
+    def replace(mine: Pair, other: Pair) -> None:
+        told.append("first")
+        number = other.mine.fileno()
+        other.mine.recv(1)
+        watch.remove(number)
+        watch.add(number, lambda hung_up: told.append("next"))
+
+    for mine, other in (pairs, pairs[::-1]):
+        watch.add(mine.mine.fileno(), lambda hung_up, mine=mine, other=other: replace(mine, other), "host")
+        mine.peer.send(b"x")
     await settle()
-    assert mine.told == [False]
+    assert told == ["first"]

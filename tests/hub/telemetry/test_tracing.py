@@ -332,7 +332,7 @@ def test_what_does_not_fit_is_counted(monkeypatch):
     monkeypatch.setattr(span_export, "QUEUE", 600)
     with collecting("hang") as collector:
         export = span_export.SpanExport(TracingConfig(enabled=True, endpoint=collector.url), lambda: 1.0, "1")
-        for _ in range(512):
+        for _ in range(span_export.BATCH):
             export.add(lambda: [Span(1, 1, 0, True, "x", 0.0, {})], 1)
         collector.await_requests(1)
         for _ in range(700):
@@ -378,6 +378,7 @@ def test_what_was_sent_before_it_ends_reaches_the_collector(tmp_path):
             host.receive()
             host.ask(1, "tools/call", {"name": "asking__ask", "arguments": {}})
             asked = host.receive()
+            asked_at = time.time_ns()
             hub.config.write_text(on.replace("enabled = true", "enabled = false"))
             with ControlClient(f"{hub.env['XDG_RUNTIME_DIR']}/hubd/control.sock") as client:
                 client.request(RELOAD)
@@ -385,6 +386,7 @@ def test_what_was_sent_before_it_ends_reaches_the_collector(tmp_path):
             host.send({"jsonrpc": "2.0", "id": asked["id"], "result": {"action": "decline"}})
             assert host.receive()["id"] == 1
     assert sent.name == "tools/call ask"
+    assert sent.ended <= asked_at
 
 
 @pytest.mark.covers("OT-4")
