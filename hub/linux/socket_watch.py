@@ -5,8 +5,8 @@ once, and to the owner that has the socket then: a socket is removed before it i
 
 Sockets belong to senders, which take turns: one that has many sockets does not keep another waiting. While several are
 busy, few events of each are told in one step of the loop. Strangers, whose sockets have no sender yet, are one sender
-together; so is a host that connects anew for each request. Upstreams send what somebody has asked for: they take no
-turns.
+together; so is a host that connects anew for each request. All upstreams are one, which has a larger turn: what they
+send somebody has asked for.
 """
 
 import logging
@@ -29,6 +29,8 @@ SHARED_TURN: Final = 2
 """Events of one sender that are told in one step while several are busy; fewer, if these are many."""
 STRANGERS_TURN: Final = 8
 """Events of strangers that are told in one step while there is somebody else."""
+SHARED_ANSWERS: Final = 16
+"""Events of upstreams that are told in one step while several senders are busy."""
 SHARED_FOR: Final = 100
 """Steps for which several senders count as busy once another one than the last had an event."""
 MAX_EVENTS: Final = 1_024
@@ -141,7 +143,7 @@ class SocketWatch:
             chosen += islice(events, most)
         if answers is not None:
             untold[ANSWERS] = answers
-            chosen += islice(answers, TURN)
+            chosen += islice(answers, SHARED_ANSWERS if self._shared_for else TURN)
         if strangers is not None:
             untold[None] = strangers
             chosen += islice(strangers, STRANGERS_TURN if busy or self._shared_for else TURN)
