@@ -144,14 +144,12 @@ class Tracing(Stage):
         meta, host, bits = intent.operation.meta, intent.host, self._random.getrandbits
         trace_id, parent_id, hear = 0, 0, None
         parent = read_parent(peek_str(meta[TRACEPARENT])) if TRACEPARENT in meta else None
-        if self._export is None:  # it has been turned off a moment ago
-            pass
-        elif parent is None:
+        if parent is None:
             if self._sample >= 1 or self._random.random() < self._sample:
                 trace_id = bits(128) or 1
         elif parent.is_sampled:
             trace_id, parent_id = parent.trace_id, parent.span_id
-        if trace_id:
+        if trace_id and self._export is not None:  # it may have been turned off a moment ago
             ids = SpanIds(trace_id, bits(64) or 1)
             self.open[intent.ref] = OpenCall(intent, ids, parent_id)
             hear = partial(self._hear_question, ids, intent.ref, host.caller)
@@ -206,8 +204,7 @@ class Tracing(Stage):
             link=read_parent(headers[TRACEPARENT]) if TRACEPARENT in headers else None,
             content=content,
         )
-        if self._export is not None:
-            self._export.add(operation.describe, 1 + len(call.sent))
+        self.add(operation.describe, 1 + len(call.sent))
 
     def _send_over(self) -> None:
         """Send the messages that are over, of operations that are not."""
