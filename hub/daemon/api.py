@@ -130,7 +130,7 @@ class DaemonApi:
 
         configs = self._hub.config.upstreams.items()
         servers = {*left_out, *(name if config.prefix is None else config.prefix for name, config in configs)}
-        return tuple(find_misspelt(self._hub.judge, self._whole(EVERYTHING), servers))
+        return tuple(find_misspelt(self._hub.judge, self._hub.live.everything, servers))
 
     def _upstream(self, upstream: ManagedUpstream) -> answers.UpstreamRow:
         status, cost = upstream.status(), self._hub.live.cost_of(upstream.name)
@@ -300,7 +300,7 @@ class DaemonApi:
 
     async def tool_use(self) -> answers.ToolUses:
         """Every tool of the common endpoint, in the order of its list, and how often each was called."""
-        catalog, usage = self._hub.live.everything, self._hub.usage
+        catalog, usage = await self._whole(EVERYTHING), self._hub.usage
         recent, tools = usage.recent(), []
         for name, size in catalog.tool_bytes():
             route = catalog.route(Kind.TOOL, name)
@@ -318,7 +318,7 @@ class DaemonApi:
         from hub.rules.policy.overview import report  # not above: few ask
 
         view, identity = self._caller_of(host, principal)
-        return report(self._hub.judge, self._whole(view), view, identity)
+        return report(self._hub.judge, await self._whole(view), view, identity)
 
     async def explain_policy(
         self, name: str, host: str = "", principal: str = "", arguments: dict[str, Any] | None = None
@@ -329,7 +329,7 @@ class DaemonApi:
 
         view, identity = self._caller_of(host, principal)
         given = None if arguments is None else raw(arguments)
-        found = explain(self._hub.judge, self._whole(view), view, identity, name, given)
+        found = explain(self._hub.judge, await self._whole(view), view, identity, name, given)
         if found is None:
             raise UpstreamUnavailable(f"there is no tool {name}; `hubd policy` lists what there is")
         return found
@@ -339,8 +339,10 @@ class DaemonApi:
         identity = Identity(principal or OWNER, host)
         return self._hub.hosts.view_of(EVERYTHING, identity, ""), identity
 
-    def _whole(self, view: View) -> Catalog:
-        """All that hosts to whom `view` is shown would be shown without rules, under the names that rules go by."""
+    async def _whole(self, view: View) -> Catalog:
+        """All that hosts to whom `view` is shown would be shown without rules, under the names that rules go by. Like
+        their first list, it waits for servers that start."""
+        await self._hub.live.wait(view.base)
         return self._hub.live.of(view.base)
 
     async def restart(self, name: str) -> None:

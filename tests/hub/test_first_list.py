@@ -1,11 +1,16 @@
-"""The first list of a host whose `hubd connect` has to start the hub: real processes, one of which hangs."""
+"""The first list of a host whose `hubd connect` has to start the hub: real processes, one of which hangs. And what is
+asked about tools meanwhile."""
 
 import json
 import sys
 from time import perf_counter
 
 import pytest
+import trio
 
+from config.security_settings import PolicyConfig
+from tests.support.fakes import FakeUpstream
+from tests.support.house import a_house
 from tests.support.processes import HUBD, own_directories, running
 from tests.support.restarts import wait_until_written
 
@@ -47,3 +52,22 @@ def test_a_server_that_hangs_delays_no_list_of_a_cold_start(tmp_path):
         finally:
             with running([HUBD, "stop"], tmp_path / "stop.log", env=env, forked=True) as stop:
                 stop.exit_code()
+
+
+@pytest.mark.parametrize("asked", ["policy", "explanation", "use"])
+async def test_who_asks_about_tools_waits_as_the_first_list_does(autojump_clock, asked):
+    files = FakeUpstream(tools=["read"])
+
+    async def list_late(message, conversation):
+        await trio.sleep(1)
+        return files.answer(message)
+
+    files.on["tools/list"] = list_late
+    async with a_house({"files": files}, policy=PolicyConfig(deny=("files__write",))) as house:
+        if asked == "policy":
+            names = [row.name for row in (await house.api.policy()).rows]
+        elif asked == "explanation":
+            names = [(await house.api.explain_policy("files__read")).row.name]
+        else:
+            names = [each.name for each in (await house.api.tool_use()).tools]
+        assert names == ["files__read"]
