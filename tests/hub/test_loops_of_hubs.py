@@ -8,21 +8,22 @@ import pytest
 
 from hub.linux.child_marks import MARKER, MAX_DEPTH
 from tests.support.attached import DEMO, hubd
+from tests.support.looking import servers, until, until_connected
 from tests.support.processes import HUBD, free_port, own_directories, running_hub
-
-
-def wait_until(hub, test):
-    """Ask the hub for its status until `test` holds for its upstreams by name; they."""
-    for _ in range(200):
-        status = json.loads(hubd(hub, "status", "--json").stdout)
-        upstreams = {upstream["name"]: upstream for upstream in status["upstreams"]}
-        if test(upstreams):
-            return upstreams
-    raise AssertionError(upstreams)
 
 
 def tools(hub):
     return {tool["name"] for tool in json.loads(hubd(hub, "tools", "--json").stdout)}
+
+
+def depth(hub):
+    """How many hubs the longest name of a tool leads through."""
+    return max(name.count("next__") for name in tools(hub))
+
+
+def is_cut(hub):
+    """Whether it has found that a server of its own leads back to it."""
+    return any("leads back to this hub" in str(row["last_error"]) for row in servers(hub.env).values())
 
 
 def web(name, port):
@@ -39,7 +40,7 @@ def test_a_hub_that_is_its_own_upstream_says_so(tmp_path, way):
     else:
         loop = web("me", port)
     with listening(tmp_path, DEMO + loop, port) as hub:
-        me = wait_until(hub, lambda upstreams: upstreams["me"]["state"] == "failed")["me"]
+        me = until(hub.env, lambda upstreams: upstreams["me"]["state"] == "failed")["me"]
         assert "me leads back to this hub: remove" in me["last_error"]
         assert all(name.startswith("demo__") for name in tools(hub))
         done = hubd(hub, "call", "me__demo__add", "a=2", "b=40")
@@ -58,16 +59,10 @@ def test_a_ring_of_three_is_cut(tmp_path):
             hubs.append(stack.enter_context(listening(tmp_path / str(at), DEMO + following, ports[at])))
         for hub in hubs:
             hubd(hub, "restart", "next")
-        cut = []
-        for _ in range(200):
-            status = [json.loads(hubd(hub, "status", "--json").stdout)["upstreams"] for hub in hubs]
-            cut = [each for row in status for each in row if "leads back to this hub" in str(each["last_error"])]
-            if cut and all(max(name.count("next__") for name in tools(hub)) <= 3 for hub in hubs):
-                break
-        assert cut
+        until(hubs[0].env, lambda _: any(is_cut(hub) for hub in hubs) and all(depth(hub) <= 3 for hub in hubs))
         for hub in hubs:
             assert hubd(hub, "call", "demo__add", "a=2", "b=40").stdout.strip() == "2 + 40 = 42"
-            assert max(name.count("next__") for name in tools(hub)) <= 3
+            assert depth(hub) <= 3
 
 
 @pytest.mark.covers("F-D-17")
@@ -77,7 +72,7 @@ def test_a_chain_is_no_ring(tmp_path):
         listening(tmp_path / "b", DEMO, port) as _,
         listening(tmp_path / "a", web("far", port) + web("twice", port), free_port()) as near,
     ):
-        wait_until(near, lambda upstreams: all(each["state"] == "connected" for each in upstreams.values()))
+        until_connected(near.env)
         assert hubd(near, "call", "far__demo__add", "a=2", "b=40").stdout.strip() == "2 + 40 = 42"
         assert "twice__demo__add" in tools(near)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.support import looking
 from tests.support.attached import hubd
 from tests.support.processes import HUBD, running, running_hub
 
@@ -31,12 +32,8 @@ def of(hub, name):
 
 
 def until(hub, name, condition):
-    """Its row, once it is as wanted: each look is a process, so there is no need to wait between them."""
-    for _ in range(200):
-        row = of(hub, name)
-        if condition(row):
-            return row
-    raise AssertionError(row)
+    """Its row, once it is as wanted."""
+    return looking.until(hub.env, lambda rows: condition(rows[name]))[name]
 
 
 @pytest.mark.covers("F-P-02", "F-P-23", "SEC-61", "I-9")

@@ -22,7 +22,7 @@ TICK = threading.Event()
 def signal_that_interrupts_nothing(waiting: int) -> None:
     """Send this process SIGINT once thread `waiting` waits, and let another thread take it: as one that comes just
     before a wait, it is noted, and the wait goes on."""
-    for _ in range(300):
+    for _ in range(3000):
         if "select" in (wchan := Path(f"/proc/self/task/{waiting}/wchan").read_text()) or "poll" in wchan:
             break
         TICK.wait(0.01)

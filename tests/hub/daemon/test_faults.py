@@ -16,7 +16,7 @@ import pytest
 from tests.support.attached import DEMO, INITIALIZE, SCRIPTED, Post, children, ended, hubd, ready, upstream
 from tests.support.commands import run_hubd
 from tests.support.everything import draw
-from tests.support.looking import until
+from tests.support.looking import servers, until, until_connected
 from tests.support.processes import HUBD, Hub, own_directories, running, running_hub
 from tests.support.restarts import TICK
 
@@ -209,17 +209,9 @@ def test_a_server_that_is_still_being_written_is_started_when_it_is_whole(tmp_pa
     config = f"[upstreams.late]\ncommand = {json.dumps(str(server))}\nargs = ['{{}}']\n" + DEMO
     with server.open("a") as still_open, running_hub(tmp_path, config) as hub:
         assert hubd(hub, "call", "demo__add", "a=2", "b=40").stdout.strip() == "2 + 40 = 42"
-        assert "is being written; it is tried again" in late(hub)["last_error"]
+        assert "is being written; it is tried again" in servers(hub.env)["late"]["last_error"]
         still_open.close()
-        for _ in range(200):
-            if late(hub)["state"] == "connected":
-                break
-        assert late(hub)["state"] == "connected"
-
-
-def late(hub):
-    upstreams = json.loads(hubd(hub, "status", "--json").stdout)["upstreams"]
-    return next(each for each in upstreams if each["name"] == "late")
+        until_connected(hub.env, "late")
 
 
 @pytest.mark.covers("F-D-18")
