@@ -127,10 +127,13 @@ class CacheState:
 
     # --- invalidation -------------------------------------------------------------------------------------------------
 
-    def invalidate_shared(self, source: str, uri: str | None) -> None:
-        """Invalidate a resource, or all of a source, for all hubs. A URI whose parents are unknown counts as all."""
+    def invalidate_shared(self, name: str, source: str, uri: str | None) -> None:
+        """Invalidate a resource, or all of a source, for all hubs. A URI whose parents are unknown counts as all. As in
+        memory, what is said in a session of earlier settings is said of the present source of `name`, too."""
         if self.shared is not None:
-            self.shared.invalidate(source, uri if uri is not None and is_trackable(uri) else None)
+            _, present = self._sources.get(name, (None, source))
+            for each in dict.fromkeys((source, present)):
+                self.shared.invalidate(each, uri if uri is not None and is_trackable(uri) else None)
 
     def drop_all(self, name: str | None, cause: DropCause) -> int:
         """Drop all entries of one upstream, or of all; how many there were. A command drops them for all hubs."""
@@ -138,7 +141,7 @@ class CacheState:
         for known, (_, source) in self._sources.items():
             if name in (None, known):
                 if cause is DropCause.CLEARED:
-                    self.invalidate_shared(source, None)
+                    self.invalidate_shared(known, source, None)
                 count += self.drop_changed(known, None, cause)
         return count
 

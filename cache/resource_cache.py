@@ -51,18 +51,18 @@ class CacheListener:
         """Drop `uri`, its parts, and the resources that it is a part of."""
         self._state.auto_subscriptions.note_change(self._name, uri)
         self._state.drop_changed(self._name, uri, DropCause.UPDATED)
-        self._state.invalidate_shared(self.source, uri)
+        self._state.invalidate_shared(self._name, self.source, uri)
 
     def resources_relisted(self) -> None:
         self._state.drop_all(self._name, DropCause.LISTS)
-        self._state.invalidate_shared(self.source, None)
+        self._state.invalidate_shared(self._name, self.source, None)
 
     def subscribed(self, uri: str) -> None:
         """Drop `uri`: changes before the subscription may have been missed."""
         state, name = self._state, self._name
         state.drop(state.memory.index.of_resource(name, uri), DropCause.SESSION)
         state.disturb(state.flights.of_resource(name, uri))
-        state.invalidate_shared(self.source, uri)
+        state.invalidate_shared(name, self.source, uri)
 
     def gap(self, tenant: Tenant | None) -> None:
         """Expire what was read over the session of `tenant`, None: over all sessions. Results of reads over a session
@@ -75,7 +75,7 @@ class CacheListener:
             return
         state.expire(state.memory.index.of(name))
         state.disturb(state.flights.of(name))
-        state.invalidate_shared(self.source, None)
+        state.invalidate_shared(name, self.source, None)
 
 
 class ResourceCache:

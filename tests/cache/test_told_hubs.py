@@ -45,3 +45,15 @@ async def test_others_are_told_of_what_concerns_them(nursery, autojump_clock, ev
     event(reads, server)
     assert {(names[source], uri) for source, uri in store.void} == told
     nursery.cancel_scope.cancel()
+
+
+@pytest.mark.covers("K-8", "F-X-03")
+async def test_what_a_session_of_earlier_settings_says_goes_for_the_present_ones(nursery, autojump_clock):
+    before, now, store = Served(), Served(url="https://elsewhere"), Told()
+    reads = await reads_of(nursery, before, shared=store)
+    now.says = reads.listener_for(now.name, now.config)
+    reads.register(now)
+    before.says.resource_changed(A)
+    now.says.gap(None)
+    assert store.void == {(before.says.source, A), (now.says.source, A), (now.says.source, None)}
+    nursery.cancel_scope.cancel()
