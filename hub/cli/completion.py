@@ -21,7 +21,7 @@ from hub.cli.parser import Commands, Parser, add
 from hub.control.interruptible_wait import now_s
 from hub.wire.printable import printable
 
-PATIENCE_S: Final = 0.3
+PATIENCE_S: Final = 1.0
 """Time limit for an answer of the hub."""
 MAX_BYTES: Final = 32 << 20
 DESCRIPTION_CHARS: Final = 80

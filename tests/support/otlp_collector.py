@@ -9,6 +9,8 @@ class Collector:
     """What a collector has got. `mode`: `ok`, `hang`, `refuse` (503) or `slow`."""
 
     def __init__(self, mode="ok"):
+        from opentelemetry.proto.collector.trace.v1 import trace_service_pb2  # noqa: F401  # not while `_news` is held
+
         self.mode = mode
         self.bodies = []
         self.headers = []

@@ -64,7 +64,7 @@ def state(hub: Hub, *path: str) -> Path:
 
 def wait_until_written(path: Path, *texts: str) -> None:
     """Wait until a file of the state holds all of these texts, by looking again and again."""
-    for _ in range(400):
+    for _ in range(1200):
         with contextlib.suppress(FileNotFoundError):
             found = path.read_text()
             if all(text in found for text in texts):

@@ -7,8 +7,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.support.debian import program
+from tests.support.restarts import TICK
 
-LOOKS = 600
+LOOKS = 1200
+LOOK_S = 0.05
 
 
 class Tmux:
@@ -47,11 +49,11 @@ class Tmux:
         return self._do("capture-pane", "-p").split("\n")
 
     def see(self, pattern: str, *, gone: str = "") -> list[str]:
-        """Look until the screen shows `pattern`, and nothing like `gone`; its lines. Each look is a process, so there
-        is no need to wait between them."""
+        """Look until the screen shows `pattern`, and nothing like `gone`; its lines."""
         for _ in range(LOOKS):
             lines = self.screen()
             text = "\n".join(lines)
             if re.search(pattern, text, re.M) and not (gone and re.search(gone, text, re.M)):
                 return lines
+            TICK.wait(LOOK_S)
         raise AssertionError(f"the screen does not show {pattern}:\n{text}")

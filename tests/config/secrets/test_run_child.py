@@ -52,8 +52,11 @@ child = subprocess.Popen([sys.executable, '-I', '-c', 'import time; time.sleep(6
 open({str(pids)!r}, 'w').write(f'{{os.getpid()}} {{child.pid}}')
 time.sleep(600)
 """
-    with pytest.raises(ChildFailed, match="did not end within 2 seconds"):
-        python(code, within_s=2)
+    for within_s in (2, 30):  # two programs start meanwhile
+        with pytest.raises(ChildFailed, match=f"did not end within {within_s} seconds"):
+            python(code, within_s=within_s)
+        if pids.exists() and len(pids.read_text().split()) == 2:
+            break
     parent, child = map(int, pids.read_text().split())
     with pytest.raises(ChildProcessError):
         os.waitpid(parent, os.WNOHANG)  # was reaped
@@ -71,12 +74,13 @@ def test_one_that_cannot_be_killed_is_left_alone_and_reaped_later(monkeypatch, t
     code = f"import os, time; open({str(pid_file)!r}, 'w').write(str(os.getpid())); time.sleep(30)"
     with monkeypatch.context() as patched:
         patched.setattr(os, "killpg", refuse)
-        with pytest.raises(ChildFailed, match="did not end within 2 seconds"):
-            python(code, within_s=2)
+        with pytest.raises(ChildFailed, match="did not end within 5 seconds"):
+            python(code, within_s=5)
     pid = int(pid_file.read_text())
     assert os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None, "nobody waits for it"
+    reaper = next(thread for thread in threading.enumerate() if thread.name == f"reaper of {pid}")
     os.kill(pid, signal.SIGKILL)
-    next(thread for thread in threading.enumerate() if thread.name == f"reaper of {pid}").join(20)
+    reaper.join(20)
     with pytest.raises(ChildProcessError):
         os.waitpid(pid, os.WNOHANG)  # was reaped
 

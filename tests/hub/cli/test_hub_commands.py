@@ -11,7 +11,9 @@ import pytest
 
 from tests.support import looking
 from tests.support.attached import hubd
+from tests.support.looking import LOOK_S
 from tests.support.processes import HUBD, running, running_hub
+from tests.support.restarts import TICK
 
 SCRIPTED = Path(__file__).parents[2] / "support" / "scripted.py"
 PATIENCE_S = 60
@@ -34,6 +36,24 @@ def of(hub, name):
 def until(hub, name, condition):
     """Its row, once it is as wanted."""
     return looking.until(hub.env, lambda rows: condition(rows[name]))[name]
+
+
+def until_told(hub, name, text, times):
+    """What its log says, once it says `text` so often: a process ends a moment after its server is idle."""
+    for _ in range(round(PATIENCE_S / LOOK_S)):
+        told = hubd(hub, "logs", name).stdout
+        if told.count(text) >= times:
+            return told
+        TICK.wait(LOOK_S)
+    raise AssertionError(told)
+
+
+def has_ended(pid):
+    """Whether a process is over, if perhaps not waited for."""
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
 
 
 @pytest.mark.covers("F-P-02", "F-P-23", "SEC-61", "I-9")
@@ -134,7 +154,7 @@ def test_a_stack_trace_is_in_the_hubs_log_once(tmp_path):
 @pytest.mark.covers("F-P-07")
 def test_what_is_no_server_is_called_so(tmp_path):
     config = '[upstreams.talk]\ncommand = "sh"\nargs = ["-c", "echo Welcome; cat >/dev/null; exit 1"]\n'
-    with running_hub(tmp_path, config + "timeouts = { start = 1, probe = 0.3 }\nrestart = { attempts = 1 }\n") as hub:
+    with running_hub(tmp_path, config + "timeouts = { start = 5, probe = 0.3 }\nrestart = { attempts = 1 }\n") as hub:
         row = until(hub, "talk", lambda row: row["state"] == "failed")
         assert row["last_error"].endswith("not MCP, see `hubd logs`: is it a server?")
         assert "sent what is not a message: Welcome\n" in hubd(hub, "logs", "talk").stdout
@@ -145,7 +165,7 @@ def test_stop_returns_when_the_process_has_ended(tmp_path):
         until(hub, "quiet", lambda row: row["state"] == "connected")
         processes = [hub.process.pid, *(each.pid for each in psutil.Process(hub.process.pid).children(recursive=True))]
         assert hubd(hub, "stop").returncode == 0
-        ended = [not psutil.pid_exists(pid) or psutil.Process(pid).status() == "zombie" for pid in processes]
+        ended = [has_ended(pid) for pid in processes]
         assert len(ended) > 1
         assert all(ended)
 
@@ -182,10 +202,9 @@ def test_a_lazy_server_costs_no_process_until_it_is_called(tmp_path):
         assert (row["pid"], row["counts"]["tools"], row["restarts"], row["last_exit"]) == (None, 1, 0, None)
         assert "sleepy__echo" in hubd(hub, "tools").stdout
         assert hubd(hub, "call", "sleepy__echo").returncode == 0
-        until(hub, "sleepy", lambda row: row["state"] == "idle")
+        until_told(hub, "sleepy", "stopped: exited with status 0", 2)
         assert hubd(hub, "restart", "sleepy").returncode == 0
-        until(hub, "sleepy", lambda row: row["state"] == "idle")
-        told = hubd(hub, "logs", "sleepy").stdout
+        told = until_told(hub, "sleepy", "stopped: exited with status 0", 3)
         assert told.count("idle: nobody has needed it for 0.3 s") == 3
         assert told.count("stopped: exited with status 0") == 3
         assert "restarted by command" in told

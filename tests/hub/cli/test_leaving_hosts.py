@@ -156,7 +156,7 @@ def hub_waits(home, name, state):
     """Wait until the hub has that state, as it is asked again and again; bounded by the time limit of the test."""
     while True:
         rows = json.loads(hubd(home, "status", "--json"))["upstreams"]
-        if any(row["name"] == name and row["state"] == state for row in rows):
+        if any(row["name"] == name and row["state"] == state and not row.get("settling") for row in rows):
             return
 
 

@@ -223,7 +223,8 @@ def test_another_address_is_bound_before_the_old_one_is_left(tmp_path):
     with running(argv, tmp_path / "hubd.log", env=env, cwd=tmp_path, forked=True) as process:
         url = process.wait_for(r"https?://[^\s\"]+/mcp")[0]
         hub = Hub(url, None, env, file, process)
-        assert Post(hub, "b__echo", {}).answer()[0] == 200
+        for tool in ("a__echo", "b__echo"):
+            assert Post(hub, tool, {}).answer()[0] == 200
         before = pids(hub)
         running_call = Post(hub, "a__slow", {})
         file.write_text(text(second))

@@ -55,6 +55,7 @@ class Manager:
         self._socket.settimeout(seconds)
         with pytest.raises(TimeoutError):
             self.heard()
+        self._socket.settimeout(30)
         return True
 
     def __enter__(self):

@@ -336,6 +336,7 @@ def test_a_token_that_is_taken_back_ends_streams_and_no_running_call(tmp_path, h
     (runs := tmp_path / "runs").touch()
     script = {"on": {"tools/call:wait": [["mark", f"{tmp_path}/begun"], ["await_gone", str(runs)], ["serve"]]}}
     with running_hub(tmp_path, '[policy]\ndefault = "allow"\n' + upstream("slow", script)) as hub:
+        until(lambda: rows(hub)["slow"]["state"] == "connected")
         token = hubd(hub, "token", "new", "carol", "--principal", "carol").stdout.strip()
         carol = Person(hub, token)
         carol.begin()

@@ -296,14 +296,14 @@ def test_no_call_waits_for_a_collector(tmp_path, mode):
             assert hub.process.exit_code() == 0
             stopped_s = time.perf_counter() - began
         log = hub.process.log.read_text()
-    assert took_s < 5, "a hundred calls take a fraction of a second, one request of the collector's at least that"
-    assert stopped_s < 10
+    assert took_s < 30, "a hundred calls take a fraction of a second, those that waited for a slow one 100 s"
+    assert stopped_s < 20
     assert log.count("spans do not reach the collector") <= 1
 
 
 @pytest.mark.covers("OT-6")
 def test_a_collector_that_dies_half_way_delays_no_call_and_what_it_lacks_is_counted(tmp_path, monkeypatch):
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "1")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "5")
     with collecting() as collector, running_hub(tmp_path, config(collector.url)) as hub, ready(hub) as host:
         for id in range(20):
             call(hub, host, "legacy", id=id + 10)

@@ -30,6 +30,7 @@ FORM = {
 }
 PAGE = {"mode": "url", "message": "Sign in", "url": "https://example.com/in?x=1", "elicitationId": "e1"}
 SAMPLE = {"messages": [], "maxTokens": 5}
+PATIENT = "startup_grace_s = 60\n"
 ASKING = (
     upstream(
         "asking",
@@ -58,7 +59,7 @@ ASKING = (
 
 @pytest.fixture(scope="module")
 def hub(tmp_path_factory):
-    with running_hub(tmp_path_factory.mktemp("place"), DEMO + ASKING) as hub:
+    with running_hub(tmp_path_factory.mktemp("place"), PATIENT + DEMO + ASKING) as hub:
         yield hub
 
 
@@ -292,7 +293,7 @@ def test_an_interrupted_call_is_cancelled(hub):
 
 
 def test_resources_of_one_server_are_listed(tmp_path):
-    with running_hub(tmp_path, DEMO.replace(".demo]", ".greeter]") + upstream("demo", {})) as hub:
+    with running_hub(tmp_path, PATIENT + DEMO.replace(".demo]", ".greeter]") + upstream("demo", {})) as hub:
         found = json.loads(said(hub, "resources", "greeter", "--json")[0])
         assert [each["uriTemplate"] for each in found["resourceTemplates"]] == ["demo://greeting/{name}"]
         assert "demo://welcome" in [each["uri"] for each in found["resources"]]
@@ -336,7 +337,7 @@ def test_the_hub_is_started_if_none_runs(tmp_path):
     env = own_directories(tmp_path)
     configuration = tmp_path / "xdg_config_home/hubd"
     configuration.mkdir(parents=True)
-    (configuration / "hubd.toml").write_text(f'listen = "127.0.0.1:0"\n{DEMO}')
+    (configuration / "hubd.toml").write_text(f'listen = "127.0.0.1:0"\n{PATIENT}{DEMO}')
     try:
         done = run_hubd(["call", "demo__add", "a=2", "b=40"], env)
         assert (done.stdout, done.stderr) == ("2 + 40 = 42\n", "hubd: note: the hub was started\n")

@@ -56,7 +56,7 @@ def test_calls_are_listed_followed_and_shown(tmp_path):
         one = said(hub, "calls", die["ref"].upper())
         assert "talker__die" in one
         assert "upstream_lost?; nobody knows" in one
-        assert re.search(r" sent +[0-9:.]+, after a wait of [0-9.]+ ms\n", one)
+        assert re.search(r" sent +[0-9:.]+, after a wait of [0-9.]+ m?s\n", one)
         assert "first answer" not in one
         assert re.search(r" first answer +after [0-9.]+ m?s\n", said(hub, "calls", echo["ref"]))
         assert 0 <= echo["waited_s"] <= echo["first_answer_s"] <= echo["took_s"]

@@ -30,6 +30,7 @@ reason = "it leaves the house"
 @pytest.fixture(scope="module")
 def hub(tmp_path_factory):
     with running_hub(tmp_path_factory.mktemp("place"), SERVERS) as hub:
+        said(hub, "tools")  # which waits for the servers
         yield hub
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from tests.hub.cli.sign_in.test_auth import Home, run
 from tests.support.processes import HUBD
+from tests.support.restarts import wait_until_written
 from tests.support.sign_in_hub import CONNECTED, SIGNED_IN, STEP, URL, sign_in_hub
 from tests.support.terminal import Terminal
 
@@ -60,6 +61,7 @@ def test_on_a_terminal_the_browser_is_opened_at_once(home, hub):
         hub.outcomes.put(SIGNED_IN)
         assert terminal.end()[0] == 0
         terminal.see("notes: signed in, and renewed without you. Connected, 12 tools")
+    wait_until_written(home.opened, f"{URL}\n")
     assert home.opened.read_text() == f"{URL}\n"
 
 

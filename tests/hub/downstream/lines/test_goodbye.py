@@ -9,6 +9,7 @@ import pytest
 from hub.wire.mcp import ACKNOWLEDGED, CANCELLED, CLIENT_CAPABILITIES_KEY, MODERN, VERSION_KEY
 from hub.wire.vocabulary import UNDERSTOOD
 from tests.support.attached import INITIALIZE, Host, upstream
+from tests.support.looking import until_connected
 from tests.support.processes import running_hub
 
 GOODBYE = {"hubd": 1, "bye": "stopping"}
@@ -41,6 +42,7 @@ def held(tmp_path):
 def hub(tmp_path, held):
     steps = [["mark", str(tmp_path / "began")], ["await_gone", str(held)], ["serve"]]
     with running_hub(tmp_path, upstream("slow", {"on": {"tools/call:hold": steps}})) as hub:
+        until_connected(hub.env, "slow")
         yield hub
 
 

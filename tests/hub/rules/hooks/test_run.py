@@ -18,7 +18,7 @@ def python(code, **settings):
 
 async def test_a_program_is_told_and_answers():
     code = "import sys, json; told = json.load(sys.stdin); sys.stderr.write(told['tool_name']); sys.exit(2)"
-    opinion = await python(code).ask(b'{"tool_name": "mcp__a__b"}', BEFORE, "a")
+    opinion = await python(code, timeout_s=60.0).ask(b'{"tool_name": "mcp__a__b"}', BEFORE, "a")
     assert opinion == ("deny", "mcp__a__b", None)
 
 
@@ -35,8 +35,9 @@ async def test_a_program_is_told_and_answers():
     ],
 )
 async def test_what_is_no_answer(code, why):
+    limit_s = 1.0 if "within" in why else 60.0
     with pytest.raises(HookFailed, match=why):
-        await python(code, timeout_s=1.0).ask(b"{}", BEFORE, "a")
+        await python(code, timeout_s=limit_s).ask(b"{}", BEFORE, "a")
 
 
 async def test_a_program_that_is_not_there():
@@ -50,7 +51,7 @@ async def test_its_environment_is_clean(monkeypatch):
     monkeypatch.setenv("GITHUB_TOKEN", "ghp_0123456789abcdef0123456789abcdef0123")
     monkeypatch.setenv("HUBD_RUNTIME_DIR", "/x")
     code = "import os, sys; sys.stderr.write(' '.join(sorted(os.environ))); sys.exit(2)"
-    names = (await python(code).ask(b"{}", BEFORE, "a")).reason.split()
+    names = (await python(code, timeout_s=60.0).ask(b"{}", BEFORE, "a")).reason.split()
     assert "PATH" in names
     assert not {"GITHUB_TOKEN", "HUBD_RUNTIME_DIR"} & set(names)
 

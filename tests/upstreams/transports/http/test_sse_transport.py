@@ -283,7 +283,9 @@ async def test_a_handshake_that_is_not_accepted_says_why() -> None:
 @pytest.mark.parametrize(
     ("status", "error"), [(404, UpstreamProtocolError), (401, UpstreamUnauthorized), (None, UpstreamUnavailable)]
 )
-async def test_an_endpoint_that_is_gone_ends_the_session(status: int | None, error: type[HubError]) -> None:
+async def test_an_endpoint_that_is_gone_ends_the_session(
+    status: int | None, error: type[HubError], autojump_clock: trio.abc.Clock
+) -> None:
     script = SseScript()
 
     async def refuse(request: PeerRequest, talk: Talk) -> None:

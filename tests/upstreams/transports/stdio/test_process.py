@@ -368,7 +368,8 @@ async def test_no_descriptor_is_left():
 
 
 @pytest.mark.covers("M-03", "F-P-23")
-async def test_a_child_that_floods_stderr_is_not_held_up():
+async def test_a_child_that_floods_stderr_is_not_held_up(monkeypatch):
+    monkeypatch.setattr("upstreams.transports.stdio.process.LAST_OUTPUT_S", 30)  # nobody else holds the pipe
     script = {"start": [["stderr", "x" * 1000, 3000], ["stderr", "\nlast words\n"], ["exit", 4]]}
     child = Child(scripted(script), "c", os.environ)
     with trio.fail_after(30):
@@ -392,6 +393,7 @@ SHORT_LINES = """if True:
 
 @pytest.mark.covers("M-03", "F-P-23", "F-P-14", "I-3")
 async def test_short_lines_are_read_in_turns_and_the_child_is_not_held_up(caplog, monkeypatch):
+    monkeypatch.setattr("upstreams.transports.stdio.process.LAST_OUTPUT_S", 30)  # nobody else holds the pipe
     caplog.set_level("INFO")
     steps = []
     records = 0
