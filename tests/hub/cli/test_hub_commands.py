@@ -11,7 +11,6 @@ import pytest
 
 from tests.support import looking
 from tests.support.attached import hubd
-from tests.support.looking import LOOK_S
 from tests.support.processes import HUBD, running, running_hub
 from tests.support.restarts import TICK
 
@@ -40,11 +39,11 @@ def until(hub, name, condition):
 
 def until_told(hub, name, text, times):
     """What its log says, once it says `text` so often: a process ends a moment after its server is idle."""
-    for _ in range(round(PATIENCE_S / LOOK_S)):
+    for _ in range(round(PATIENCE_S / looking.LOOK_S)):
         told = hubd(hub, "logs", name).stdout
         if told.count(text) >= times:
             return told
-        TICK.wait(LOOK_S)
+        TICK.wait(looking.LOOK_S)
     raise AssertionError(told)
 
 
