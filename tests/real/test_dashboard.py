@@ -45,6 +45,13 @@ def confirm(page):
     page.run("document.querySelector('dialog .strong').click()")
 
 
+def open_item(page, kind):
+    """Look at what waits, once the page shows it."""
+    link = f"document.querySelector('.items a[href*={kind}]')"
+    page.waits(f"{link} !== null")
+    page.run(f"{link}.click()")
+
+
 def sign_in(hub, page, **how):
     page.open(said(hub, "dashboard", "--print").strip(), **how)
     page.until("live")
@@ -72,7 +79,7 @@ def test_a_person_signs_in_looks_and_decides(shown):
     confirm(page)
     page.until("restarting github")
     page.click("link", "Inbox2")
-    page.run("document.querySelector('.items a[href*=pins]').click()")
+    open_item(page, "pins")
     page.until("Always include")
     assert "U+200B" in page.text("main")
     assert page.axe() == []
@@ -84,7 +91,7 @@ def test_a_person_signs_in_looks_and_decides(shown):
     # A call waits, and is approved.
     assert host.call("github__merge_pull_request", number="7")["isError"]
     page.click("link", "Inbox2")
-    page.run("document.querySelector('.items a[href*=approval]').click()")
+    open_item(page, "approval")
     page.until("cursor wants to use github__merge_pull_request")
     page.click("button", "Once")
     confirm(page)
@@ -184,6 +191,28 @@ def test_a_page_says_what_may_be_done(shown):
     looks = page.run(f"{rows}.map((row) => `${{row.querySelector('.kind').innerText}} ${{row.className}}`)")
     noted = {each for each in looks if not each.endswith(" ")}
     assert {"warning noted"} <= noted <= {"warning noted", "exit noted", "error loud", "critical loud"}
+
+
+TWICE = """(async () => {
+  const [restart] = [...document.querySelectorAll('main button')].filter((each) => each.innerText === 'Restart');
+  const dialog = document.querySelector('dialog');
+  const told = new Promise((done) => dialog.addEventListener('close', done, {once: true}));
+  restart.click();
+  dialog.close();
+  restart.click();
+  await told;
+  dialog.querySelector('.strong').click();
+})()"""
+
+
+@pytest.mark.covers("OD-2")
+def test_the_end_of_one_question_does_not_answer_the_next(shown):
+    _, hub, _, page = shown
+    sign_in(hub, page)
+    page.go("#/server/files")
+    page.until("Restart")
+    page.run(TWICE)
+    page.until("restarting files")
 
 
 ATTACK = """<!doctype html><title>attack</title><script>

@@ -70,12 +70,18 @@ const STEPS = {
   },
 };
 
+// What went wrong, and what the page showed then.
+async function told(error) {
+  const shown = await page?.evaluate('document.body.innerText').catch(() => '');
+  return { error: `${error}\nThe page shows:\n${shown ?? 'nothing'}` };
+}
+
 async function main() {
   const quiet = ['--disable-background-networking', '--disable-component-update', '--disable-sync'];
   browser = await chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-gpu', ...quiet] });
   for await (const line of createInterface({ input: process.stdin })) {
     const [name, ...given] = JSON.parse(line);
-    const answer = await Promise.resolve().then(() => STEPS[name](...given)).then((value) => ({ value: value ?? null }), (error) => ({ error: String(error) }));
+    const answer = await Promise.resolve().then(() => STEPS[name](...given)).then((value) => ({ value: value ?? null }), told);
     console.log(JSON.stringify(answer));
   }
   await browser.close();

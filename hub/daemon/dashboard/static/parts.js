@@ -103,10 +103,13 @@ export const has = (text, wanted) => wanted.toLowerCase().split(/\s+/).every((wo
 
 const dialog = document.getElementById('dialog');
 let answer = () => {};
-dialog.addEventListener('close', () => answer(dialog.returnValue === 'yes'));
+const tellAnswer = () => answer(dialog.returnValue === 'yes');
+// A browser tells of the end of a question a little later, when the next one may be open already.
+dialog.addEventListener('close', () => { if (!dialog.open) tellAnswer(); });
 
 // Ask a person a question; resolves to whether the answer was `yes`. "" for `yes`: there is nothing to decide.
 export function ask(title, body, yes, no = 'Cancel') {
+  tellAnswer(); // of the question before, if that was not told yet
   const close = (value) => () => dialog.close(value);
   render(dialog, h('h2', { id: 'dialog-title' }, title), h('div', {}, body),
     h('p.buttons', {}, h('button', { type: 'button', autofocus: true, click: close('') }, no), yes && button(yes, close('yes'), 'strong')));
