@@ -51,7 +51,7 @@ def test_hosts_on_the_sdks_ask_their_users(hub, pair, way):
     by_hub = [message for message in report["asked"] if message.startswith('hubd: may "')]
     assert len(by_hub) == 4, report  # the last call needed no question
     assert all(f"run {tool}?" in message for message in by_hub)
-    assert len(report["asked"]) == 4 + 3  # what the server asked was asked behind the yes
+    assert len(report["asked"]) == 4 + 3, report  # what the server asked was asked behind the yes
     errors = [error for error, _ in report["results"]]
     assert errors == [True, True, False, False, False], report
     texts = [text for _, text in report["results"]]

@@ -102,20 +102,18 @@ export const filter = (given) => h('label.filter', {}, h('span', {}, 'Filter'), 
 export const has = (text, wanted) => wanted.toLowerCase().split(/\s+/).every((word) => text.toLowerCase().includes(word));
 
 const dialog = document.getElementById('dialog');
-let answer = () => {};
-const tellAnswer = () => answer(dialog.returnValue === 'yes');
-// A browser tells of the end of a question a little later, when the next one may be open already.
-dialog.addEventListener('close', () => { if (!dialog.open) tellAnswer(); });
+let tell = () => {};
+dialog.addEventListener('close', () => dialog.open || tell()); // it comes a little later, maybe with the next question open
 
 // Ask a person a question; resolves to whether the answer was `yes`. "" for `yes`: there is nothing to decide.
 export function ask(title, body, yes, no = 'Cancel') {
-  tellAnswer(); // of the question before, if that was not told yet
+  tell(); // of the one before
   const close = (value) => () => dialog.close(value);
   render(dialog, h('h2', { id: 'dialog-title' }, title), h('div', {}, body),
     h('p.buttons', {}, h('button', { type: 'button', autofocus: true, click: close('') }, no), yes && button(yes, close('yes'), 'strong')));
   dialog.returnValue = '';
   dialog.showModal();
-  return new Promise((resolve) => { answer = resolve; });
+  return new Promise((resolve) => { tell = () => resolve(dialog.returnValue === 'yes'); });
 }
 
 let noticed = 0;
@@ -127,9 +125,7 @@ export function notify(text, health = 'good') {
 }
 
 // Another page is shown; what has just been said stays: it may have led there.
-export function forgetNotice() {
-  if (Date.now() - noticed > 1000) notify('');
-}
+export const forgetNotice = () => Date.now() - noticed > 1000 && notify('');
 
 // Say it to those only who do not see the page.
 export function say(text) {
