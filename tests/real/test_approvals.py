@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.real.recorded import SERVERS, table
+from tests.support.attached import said
 from tests.support.everything import draw
 from tests.support.looking import until_connected
 from tests.support.processes import HUBD, PYTHON_1, PYTHON_2, running_hub
@@ -18,13 +19,21 @@ SERVERS_OF = {"L": "old", "M": "new"}
 ONCE = {"action": "accept", "content": {"decision": "once"}}
 SESSION = {"action": "accept", "content": {"decision": "session"}}
 HOUR = {"action": "accept", "content": {"decision": "hour"}}
+MANY = {"elicitation": {"per_minute": 100}}
+"""For servers that all tests here cause to ask, within a minute where the machine is fast."""
 
 
 @pytest.fixture(scope="module")
 def hub(tmp_path_factory):
     servers = [
-        table("old", command=str(PYTHON_1), args=[str(SERVERS / "flows1_server.py"), "old"], session_mode="per_host"),
-        table("new", command=str(PYTHON_2), args=[str(SERVERS / "flows2_server.py"), "new"]),
+        table(
+            "old",
+            command=str(PYTHON_1),
+            args=[str(SERVERS / "flows1_server.py"), "old"],
+            session_mode="per_host",
+            **MANY,
+        ),
+        table("new", command=str(PYTHON_2), args=[str(SERVERS / "flows2_server.py"), "new"], **MANY),
         '[policy]\nask = ["*"]',
     ]
     with running_hub(tmp_path_factory.mktemp("hub"), "\n".join(["startup_grace_s = 60.0", *servers])) as hub:
@@ -41,10 +50,11 @@ def test_hosts_on_the_sdks_ask_their_users(hub, pair, way):
     answers = [{"action": "decline"}, {"action": "cancel"}, ONCE, for_longer]
     form = {"action": "accept", "content": {"name": "Ann"}}
     plan = {"tool": tool, "arguments": {"text": "Name?"}, "answers": answers, "calls": 5, "form": form}
+    host = f"sdk-{pair}-{way}".lower()  # of this test alone: what one host may have people asked in a minute is limited
     if way == "http":
-        plan |= {"url": hub.url, "token": hub.token}
+        plan |= {"url": hub.url, "token": said(hub, "token", "new", host, "--host", host).split()[0]}
     else:
-        plan |= {"command": [str(HUBD), "connect", "--host", f"sdk-{pair}".lower()], "env": hub.env}
+        plan |= {"command": [str(HUBD), "connect", "--host", host], "env": hub.env}
     done = subprocess.run([python, HOSTS / script, json.dumps(plan)], capture_output=True, text=True, timeout=LIMIT_S)
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
