@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
@@ -33,7 +34,8 @@ class StdioHost:
     def __exit__(self, *error: object) -> None:
         for pipe in (self._popen.stdin, self._popen.stdout):
             assert pipe is not None
-            pipe.close()
+            with suppress(BrokenPipeError):  # what an entry that is no server left unread
+                pipe.close()
         os.killpg(self._popen.pid, signal.SIGKILL)
         self._popen.wait()
 
