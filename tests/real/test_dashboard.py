@@ -45,10 +45,10 @@ def confirm(page):
     page.run("document.querySelector('dialog .strong').click()")
 
 
-def open_item(page, kind):
-    """Look at what waits, once the page shows it."""
-    link = f"document.querySelector('.items a[href*={kind}]')"
-    page.waits(f"{link} !== null")
+def follow(page, selector):
+    """Click a link, once the page shows it."""
+    link = f"document.querySelector('{selector}')"
+    page.waits(link)
     page.run(f"{link}.click()")
 
 
@@ -79,7 +79,7 @@ def test_a_person_signs_in_looks_and_decides(shown):
     confirm(page)
     page.until("restarting github")
     page.click("link", "Inbox2")
-    open_item(page, "pins")
+    follow(page, ".items a[href*=pins]")
     page.until("Always include")
     assert "U+200B" in page.text("main")
     assert page.axe() == []
@@ -91,7 +91,7 @@ def test_a_person_signs_in_looks_and_decides(shown):
     # A call waits, and is approved.
     assert host.call("github__merge_pull_request", number="7")["isError"]
     page.click("link", "Inbox2")
-    open_item(page, "approval")
+    follow(page, ".items a[href*=approval]")
     page.until("cursor wants to use github__merge_pull_request")
     page.click("button", "Once")
     confirm(page)
@@ -166,9 +166,7 @@ def test_a_filter_is_of_its_page_and_a_link_to_calls_brings_its_own(shown):
     page.until("No call is like that.")
     assert page.run(FILTER) == "zzz"
     page.go("#/")
-    link = "document.querySelector('.needs a[href$=\"server/github/calls/%3E100ms\"]')"
-    page.waits(link)
-    page.run(f"{link}.click()")
+    follow(page, '.needs a[href$="server/github/calls/%3E100ms"]')
     page.waits("document.getElementById('filter')?.value === '>100ms'")
     rows = "document.querySelector('table.calls').innerText"
     page.waits(f"{rows}.includes('github__search_code') && !{rows}.includes('github__get_workflow')")
